@@ -1,0 +1,46 @@
+//! The one command of this repository. Decides which chore runs; must not know how any of them
+//! works: each lives in a file of its own that exposes `Args` and `run`.
+
+mod cluster;
+mod codegen;
+mod demo;
+mod images;
+mod test;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+/// Chores of the muster repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run everything that must hold before a change lands (what `make test` calls)
+    Test(test::Args),
+    /// Run an MPIJob on a real cluster of this machine, and show what happened (`make demo`)
+    Demo(demo::Args),
+    /// Real Kubernetes on this machine: up, down, status, kubectl
+    Cluster(cluster::Args),
+    /// Assemble the container images as archives, without a registry
+    Images(images::Args),
+    /// Write the generated files of deploy/ and docs/
+    Codegen(codegen::Args),
+    /// Check the style rules that no compiler checks
+    Tidy(tidy::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Xtask::parse().chore {
+        Chore::Test(args) => test::run(args),
+        Chore::Demo(args) => demo::run(args),
+        Chore::Cluster(args) => cluster::run(args),
+        Chore::Images(args) => images::run(args),
+        Chore::Codegen(args) => codegen::run(args),
+        Chore::Tidy(args) => tidy::run(args),
+    }
+}

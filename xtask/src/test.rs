@@ -1,0 +1,9 @@
+//! test: being written.
+
+/// Arguments of this chore.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
+    anyhow::bail!("test is being written")
+}
