@@ -1,1 +1,26 @@
-//! Stub.
+//! Decides what should happen to an MPI job. `plan(&Observed) -> Plan` has no clock, no I/O, no
+//! randomness and no async: all it knows is in [`Observed`], all it wants is in [`Plan`].
+//!
+//! A tour: [`Job`] is what was asked for, in no dialect; [`Observed`] is that plus what exists;
+//! [`Phase::of`] names the situation; [`plan`] answers with actions, a status, a time to look
+//! again and the reason; [`check`] states the laws that every plan obeys.
+
+pub mod check;
+pub mod contract;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
+pub mod job;
+mod mpi;
+pub mod observed;
+mod phase;
+mod plan;
+mod reason;
+mod render;
+mod status;
+
+pub use job::Job;
+pub use observed::Observed;
+pub use phase::Phase;
+pub use plan::{Action, Because, Kind, Object, Plan, WaitingOn, plan};
+pub use reason::Reason;
+pub use status::{Count, Outcome, Recorded, Status, Verdict};

@@ -1,0 +1,194 @@
+//! What was asked for: an MPI job in no dialect, already valid. Dialects lower into it; after
+//! that no impossible job can be spelled, so the planner needs no error type.
+//!
+//! Pod templates stay JSON: a typed round trip would drop fields newer than our types.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// A job to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The object that asked for it, and owns every child.
+    pub owner: Owner,
+    /// Which family of launchers the program uses.
+    pub mpi: Mpi,
+    /// Ranks per host.
+    pub slots: u32,
+    /// The pod that runs mpirun.
+    pub launcher: Role,
+    /// The pods that mpirun reaches; none in a job of a launcher alone.
+    pub workers: Option<Workers>,
+    /// The launcher takes ranks too, and stands first in the host list.
+    pub launcher_is_host: bool,
+    /// When the launcher may start.
+    pub launcher_start: LauncherStart,
+    /// Where the SSH key pair is mounted in every pod.
+    pub ssh_mount_path: String,
+    /// The program asks for hosts while it runs, so the discovery script must follow the pods.
+    pub elastic: bool,
+    /// Limits, clean-up, suspension.
+    pub policy: Policy,
+    /// What a gang scheduler is told; used only where the site has one.
+    pub gang: GangWish,
+}
+
+/// The custom resource that a job comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Written into owner references, e.g. `kubeflow.org/v2beta1`.
+    pub api_version: String,
+    /// Written into owner references, e.g. `MPIJob`.
+    pub kind: String,
+    /// Namespace of the job and of all its children.
+    pub namespace: String,
+    /// Name of the job; children's names begin with it.
+    pub name: String,
+    /// UID of the job; decides what is ours.
+    pub uid: String,
+    /// `metadata.generation`: which version of the spec this is.
+    pub generation: i64,
+}
+
+/// A family of MPI launchers: they differ in variables and in the spelling of the host list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mpi {
+    /// Open MPI 4 (ORTE) and 5 (PRRTE).
+    OpenMpi,
+    /// Intel MPI.
+    Intel,
+    /// MPICH.
+    Mpich,
+}
+
+/// One kind of pod of the job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// The user's pod template, as written.
+    pub template: Value,
+    /// What the kubelet does when the container ends.
+    pub restart: RestartPolicy,
+}
+
+/// The workers: at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workers {
+    /// How many.
+    pub count: u32,
+    /// What each looks like.
+    pub role: Role,
+}
+
+/// Restart policies that a job's pods may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// A container that ended stays ended.
+    Never,
+    /// A container that failed is started again in its pod.
+    OnFailure,
+}
+
+impl RestartPolicy {
+    /// The spelling of the pod API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "Never",
+            Self::OnFailure => "OnFailure",
+        }
+    }
+}
+
+/// When the launcher may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherStart {
+    /// Together with the workers.
+    AtOnce,
+    /// Not before every worker is Ready.
+    WhenWorkersReady,
+}
+
+/// Limits, clean-up, suspension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which workers go once the job is over.
+    pub clean: CleanUp,
+    /// How long the launcher Job stays once the job is over.
+    pub ttl_secs: Option<u32>,
+    /// How long the job may run.
+    pub deadline_secs: Option<u64>,
+    /// How often the launcher is tried again.
+    pub backoff_limit: Option<u32>,
+    /// The job must hold no pods now.
+    pub suspended: bool,
+}
+
+/// Which workers go once the job is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanUp {
+    /// None: they stay as they are.
+    Nothing,
+    /// Those that still hold resources.
+    Running,
+    /// All of them.
+    All,
+}
+
+/// What the user tells a gang scheduler.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GangWish {
+    /// Pods that must fit at once; the launcher and all workers when absent.
+    pub min_members: Option<i32>,
+    /// Queue, by field or by the job's annotation.
+    pub queue: Option<String>,
+    /// Resources that must be free, as written; computed from the templates when absent.
+    pub min_resources: Option<BTreeMap<String, Value>>,
+    /// Priority class of the group.
+    pub priority_class: Option<String>,
+    /// How long the scheduler may wait for the group.
+    pub schedule_timeout_secs: Option<i32>,
+}
+
+impl Job {
+    /// How many workers were asked for.
+    pub fn worker_count(&self) -> u32 {
+        self.workers.as_ref().map_or(0, |workers| workers.count)
+    }
+
+    /// Name of worker `index`'s pod.
+    pub fn worker_name(&self, index: u32) -> String {
+        format!("{}-worker-{index}", self.owner.name)
+    }
+
+    /// Which worker a pod name belongs to, if it is spelled as ours are.
+    pub fn worker_index(&self, pod: &str) -> Option<u32> {
+        let digits = pod.strip_prefix(self.owner.name.as_str())?.strip_prefix("-worker-")?;
+        let index: u32 = digits.parse().ok()?;
+        (index.to_string() == digits).then_some(index)
+    }
+
+    /// Name of the launcher's Job, and host name of its pods.
+    pub fn launcher_name(&self) -> String {
+        format!("{}-launcher", self.owner.name)
+    }
+
+    /// Name of the headless Service, which is the job's own.
+    pub fn service_name(&self) -> String {
+        self.owner.name.clone()
+    }
+
+    /// Name of the ConfigMap with the host list.
+    pub fn config_name(&self) -> String {
+        format!("{}-config", self.owner.name)
+    }
+
+    /// Name of the Secret with the key pair.
+    pub fn key_name(&self) -> String {
+        format!("{}-ssh", self.owner.name)
+    }
+
+    /// Name of the PodGroup, which is the job's own.
+    pub fn pod_group_name(&self) -> String {
+        self.owner.name.clone()
+    }
+}

@@ -1,0 +1,272 @@
+//! Everything a decision may depend on, as a value: the job, what exists for it, what was
+//! recorded, what was refused, the site's settings, and the time.
+//!
+//! Shells fill this in; nothing in here knows how it was learned.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::job::Job;
+use crate::plan::Kind;
+use crate::status::Recorded;
+
+/// One look at one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// When this look was taken. The only clock there is.
+    pub now: Timestamp,
+    /// Settings of the operator.
+    pub site: Site,
+    /// What was asked for.
+    pub job: Job,
+    /// What the job's status says already.
+    pub recorded: Recorded,
+    /// The headless Service.
+    pub service: Slot<Service>,
+    /// The ConfigMap with the host list.
+    pub config: Slot<Config>,
+    /// The Secret with the key pair; its contents are never read.
+    pub key: Slot<()>,
+    /// The PodGroup; looked at only where the site has a gang scheduler.
+    pub pod_group: Slot<PodGroup>,
+    /// The launcher's Job.
+    pub launcher: Slot<Launcher>,
+    /// Pods that the launcher's Job made, and only those.
+    pub launcher_pods: Vec<Pod>,
+    /// Pods that stand under a worker's name or label and are this job's own.
+    pub workers: Vec<Pod>,
+    /// Workers whose name is held by a pod that is not ours.
+    pub foreign_workers: Vec<String>,
+    /// Pods match the collection selector that are not ours: collection deletes are off.
+    pub foreign_in_selection: bool,
+    /// What the API server refused to create, until it is worth another try.
+    pub refused: Vec<Refusal>,
+    /// Values of the priority classes that the templates name, where they exist.
+    pub priorities: BTreeMap<String, i32>,
+}
+
+/// Settings of the operator that reach into the objects of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Suffix of host names, e.g. `cluster.local`; none when empty.
+    pub cluster_domain: String,
+    /// The gang scheduler, if there is one.
+    pub gang: Option<GangScheduler>,
+}
+
+/// A scheduler that places all pods of a job or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GangScheduler {
+    /// Volcano.
+    Volcano,
+    /// The coscheduling plugin, under the scheduler's name.
+    SchedulerPlugins(String),
+}
+
+/// A name that the job needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot<T> {
+    /// Nobody holds it.
+    Absent,
+    /// The job's own object holds it.
+    Ours(T),
+    /// Somebody else's object holds it. Hands off.
+    Foreign,
+}
+
+impl<T> Slot<T> {
+    /// The object, if it is ours.
+    pub fn ours(&self) -> Option<&T> {
+        match self {
+            Self::Ours(object) => Some(object),
+            Self::Absent | Self::Foreign => None,
+        }
+    }
+
+    /// Nobody holds the name.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// Somebody else holds the name.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign)
+    }
+}
+
+/// What matters of the headless Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// UID, for patches that must not hit a successor.
+    pub uid: String,
+    /// Selector as it stands.
+    pub selector: BTreeMap<String, String>,
+    /// Whether names resolve before pods are Ready.
+    pub publish_not_ready: bool,
+}
+
+/// What matters of the ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// UID, for patches that must not hit a successor.
+    pub uid: String,
+    /// Its data as it stands.
+    pub data: BTreeMap<String, String>,
+}
+
+/// What matters of the PodGroup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodGroup {
+    /// UID, for deletes and patches.
+    pub uid: String,
+    /// Its spec as it stands.
+    pub spec: Value,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// What matters of the launcher's Job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launcher {
+    /// UID, for patches, and to know its pods.
+    pub uid: String,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// `status.startTime`: while it is set, the API refuses changes of the template.
+    pub started_at: Option<Timestamp>,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// `status.failed`: launcher pods that failed.
+    pub failed_pods: u32,
+    /// How it ended, if it has.
+    pub end: Option<LauncherEnd>,
+    /// `spec.ttlSecondsAfterFinished`.
+    pub ttl_secs: Option<u32>,
+    /// The part of its pod template that may change while it is suspended.
+    pub directives: Directives,
+}
+
+/// How the launcher's Job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LauncherEnd {
+    /// Its `Complete` condition.
+    Complete {
+        /// `status.completionTime`.
+        at: Option<Timestamp>,
+    },
+    /// Its `Failed` condition.
+    Failed {
+        /// Reason of the condition, may be empty.
+        reason: String,
+        /// Message of the condition, may be empty.
+        message: String,
+    },
+}
+
+/// The part of a pod template that says where pods may go: all that Kubernetes lets one change
+/// on a suspended Job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {
+    /// Labels of the pod template.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the pod template.
+    pub annotations: BTreeMap<String, String>,
+    /// `nodeSelector`, or null.
+    pub node_selector: Value,
+    /// `tolerations`, or null.
+    pub tolerations: Value,
+    /// `schedulingGates`, or null.
+    pub scheduling_gates: Value,
+    /// `affinity.nodeAffinity`, or null.
+    pub node_affinity: Value,
+}
+
+/// What matters of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Name.
+    pub name: String,
+    /// UID, for deletes.
+    pub uid: String,
+    /// It carries the job's UID as a label, so that a collection delete reaches it.
+    pub labelled: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Where it is in its life.
+    pub phase: PodPhase,
+    /// Its Ready condition.
+    pub ready: bool,
+    /// Why it is not further, when the kubelet or the scheduler says so.
+    pub waiting: Option<Waiting>,
+    /// `status.reason`, e.g. `Evicted`; may be empty.
+    pub reason: String,
+    /// `status.message`; may be empty.
+    pub message: String,
+    /// Node it is on, or empty.
+    pub node: String,
+    /// When its last container ended.
+    pub finished_at: Option<Timestamp>,
+    /// How its first failed container ended.
+    pub exit: Option<Exit>,
+}
+
+/// `status.phase` of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Not all containers have run yet.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// All containers ended with 0.
+    Succeeded,
+    /// All containers ended, one not with 0.
+    Failed,
+    /// The node does not answer.
+    Unknown,
+}
+
+impl PodPhase {
+    /// Its containers have ended for good.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Why a pod is not further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The word of the kubelet or scheduler: `ImagePullBackOff`, `Unschedulable`…
+    pub reason: String,
+    /// Their sentence, may be empty.
+    pub message: String,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Which container.
+    pub container: String,
+    /// Its exit code.
+    pub code: i32,
+    /// The kubelet's word: `Error`, `OOMKilled`…
+    pub reason: String,
+}
+
+/// The API server said no to a create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was to be created.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// HTTP status code of the answer.
+    pub code: u16,
+    /// The API server's sentence.
+    pub message: String,
+    /// When another try makes sense.
+    pub retry_at: Timestamp,
+}

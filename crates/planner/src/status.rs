@@ -1,0 +1,81 @@
+//! What there is to say about a job, in no dialect, and what was already said. Conditions of a
+//! dialect are projections of this; they are never inputs to a decision.
+
+use jiff::Timestamp;
+
+use crate::phase::Phase;
+use crate::reason::Reason;
+
+/// What is true of the job now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The situation.
+    pub phase: Phase,
+    /// Why it is in it, in one word; none when all is as it should be.
+    pub reason: Option<Reason>,
+    /// The same in one sentence.
+    pub message: String,
+    /// The user holds the job.
+    pub suspended: bool,
+    /// A launcher pod and every worker run.
+    pub running: bool,
+    /// When the job started, or started again after a suspension.
+    pub started_at: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// The launcher's pods, once its Job exists.
+    pub launcher: Option<Count>,
+    /// The workers' pods; all zero once the launcher ended or while suspended.
+    pub workers: Count,
+    /// Workers that are Ready.
+    pub ready: u32,
+    /// Workers that were asked for.
+    pub wanted: u32,
+}
+
+/// Pods by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Running.
+    pub active: u32,
+    /// Ended well.
+    pub succeeded: u32,
+    /// Ended badly.
+    pub failed: u32,
+}
+
+/// How a job ended. Once recorded it never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Well or badly.
+    pub verdict: Verdict,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Well or badly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A launcher ended with 0.
+    Succeeded,
+    /// It did not, for this reason.
+    Failed {
+        /// A word for machines, as the dialect's clients know it (`BackoffLimitExceeded`).
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// What the job's status says already. It is the only memory there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Anything was ever recorded.
+    pub seen: bool,
+    /// When the job started.
+    pub started_at: Option<Timestamp>,
+    /// It was recorded as suspended.
+    pub suspended: bool,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+}
