@@ -1,10 +1,14 @@
 //! The one command of this repository. Decides which chore runs; must not know how any of them
 //! works: each lives in a file of its own that exposes `Args` and `run`.
 
+mod archive;
+mod cache;
 mod cluster;
 mod codegen;
+mod command;
 mod demo;
 mod images;
+mod packages;
 mod test;
 mod tidy;
 
