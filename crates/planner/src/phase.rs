@@ -12,11 +12,11 @@ pub enum Phase {
     /// Entered when the outcome is known, recorded or not; left when it is recorded and the
     /// clean-up policy is carried out.
     Finishing,
+    /// Entered when the user suspends the job; left when resumed. No pods exist at rest.
+    Suspended,
     /// Entered when somebody else's object holds a name the job needs, or the API server
     /// refused one of its objects; left when that passes. Nothing is changed meanwhile.
     Blocked,
-    /// Entered when the user suspends the job; left when resumed. No pods exist at rest.
-    Suspended,
     /// Entered when Service, ConfigMap or key are missing; left when they exist.
     Preparing,
     /// Entered when workers are wanted that do not run yet; left when all run.
@@ -41,11 +41,12 @@ impl Phase {
         let gathered = workers::all_running(observed);
         let launched = launcher::running_pods(observed) > 0;
 
-        match (known, clean, blocked, observed.job.policy.suspended) {
+        // A block comes after a suspension: a suspended job must lose its pods in any case.
+        match (known, clean, observed.job.policy.suspended, blocked) {
             (true, true, _, _) => Self::Finished,
             (true, false, _, _) => Self::Finishing,
-            (false, _, true, _) => Self::Blocked,
-            (false, _, false, true) => Self::Suspended,
+            (false, _, true, _) => Self::Suspended,
+            (false, _, false, true) => Self::Blocked,
             (false, _, false, false) if !prepared => Self::Preparing,
             (false, _, false, false) if !gathered => Self::Gathering,
             (false, _, false, false) if !launched => Self::Launching,

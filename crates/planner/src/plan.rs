@@ -185,13 +185,15 @@ pub fn plan(observed: &Observed) -> Plan {
             [launcher::align(observed), workers::remove_all(observed), gang::remove(observed)]
                 .concat(),
         ]),
+        // The launcher comes last: where a worker is refused, it must not start and fail.
         Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
             [identity::ensure(observed), gang::ensure(observed)].concat(),
-            [workers::ensure(observed), launcher::align(observed)].concat(),
+            workers::ensure(observed),
+            launcher::align(observed),
         ]),
     };
     let because = say::because(observed, phase, &steps);
-    let status = say::status(observed, phase, &because);
+    let status = say::status(observed, phase);
     Plan { steps, status, wake: deadline::wake(observed), because }
 }
 

@@ -1,0 +1,37 @@
+//! Policy: what remains to be done once the outcome is recorded. Before that, nothing is
+//! removed: what exists is the evidence.
+
+use serde_json::json;
+
+use super::{gang, launcher, workers};
+use crate::job::CleanUp;
+use crate::observed::Observed;
+use crate::plan::Action;
+use crate::status::Verdict;
+
+/// The rest; empty when the job is clean.
+pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
+    let workers = match observed.job.policy.clean {
+        CleanUp::Nothing => Vec::new(),
+        CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
+        CleanUp::All => [workers::remove_all(observed), gang::remove(observed)].concat(),
+    };
+    let step: Vec<Action> = workers.into_iter().chain(launcher(observed)).collect();
+    if step.is_empty() { Vec::new() } else { vec![step] }
+}
+
+/// A launcher whose job failed around it is stopped; the time to live is handed over only now,
+/// so that no Job can vanish before its outcome is recorded.
+fn launcher(observed: &Observed) -> Option<Action> {
+    let launcher = observed.launcher.ours().filter(|launcher| !launcher.deleting)?;
+    let outcome = observed.recorded.outcome.as_ref()?;
+    let lost = outcome.verdict != Verdict::Succeeded;
+    if lost && launcher.end.is_none() && !launcher.suspended {
+        return Some(launcher::suspend(observed, launcher));
+    }
+    let ttl = observed.job.policy.ttl_secs?;
+    launcher.ttl_secs.is_none().then(|| {
+        let merge = json!({"spec": {"ttlSecondsAfterFinished": ttl}});
+        launcher::patch(observed, launcher, None, merge)
+    })
+}

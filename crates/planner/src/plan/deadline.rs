@@ -1,0 +1,29 @@
+//! Policy: the deadline of a job whose launcher does not run yet, and when to look again.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::observed::Observed;
+
+/// When the job must be ended although its launcher never ran. `None` while the Job controller
+/// watches the deadline itself, and for a deadline beyond the end of time.
+pub(crate) fn before_launch(observed: &Observed) -> Option<Timestamp> {
+    let waits = match observed.launcher.ours() {
+        None => true,
+        Some(launcher) => launcher.suspended && launcher.end.is_none(),
+    };
+    if !waits || observed.job.policy.suspended || observed.recorded.suspended {
+        return None;
+    }
+    let started = observed.recorded.started_at?;
+    let secs = i64::try_from(observed.job.policy.deadline_secs?).ok()?;
+    started.checked_add(SignedDuration::from_secs(secs)).ok()
+}
+
+/// When to look again even if nothing happens.
+pub(crate) fn wake(observed: &Observed) -> Option<Timestamp> {
+    if observed.recorded.outcome.is_some() {
+        return None;
+    }
+    let retries = observed.refused.iter().map(|refusal| refusal.retry_at);
+    before_launch(observed).into_iter().chain(retries).filter(|at| *at > observed.now).min()
+}

@@ -1,0 +1,70 @@
+//! Policy: Service, ConfigMap and key must exist before any pod, and say what the job says now.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::blocked;
+use crate::observed::Observed;
+use crate::plan::{Action, Kind};
+use crate::render::identity as render;
+
+/// What is missing or has drifted.
+pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+    [service(observed), config(observed), key(observed)].into_iter().flatten().collect()
+}
+
+fn service(observed: &Observed) -> Option<Action> {
+    let job = &observed.job;
+    if observed.service.is_absent() {
+        return blocked::create(observed, render::service(job));
+    }
+    let service = observed.service.ours()?;
+    let (selector, publish) = (render::service_selector(job), render::publish_not_ready(job));
+    let drifted = service.selector != selector || service.publish_not_ready != publish;
+    drifted.then(|| Action::Patch {
+        kind: Kind::Service,
+        name: job.service_name(),
+        uid: service.uid.clone(),
+        subresource: None,
+        merge: json!({"spec": {
+            "selector": replacing(&service.selector, &selector),
+            "publishNotReadyAddresses": publish,
+        }}),
+    })
+}
+
+fn config(observed: &Observed) -> Option<Action> {
+    if observed.config.is_absent() {
+        return blocked::create(observed, render::config(observed));
+    }
+    let config = observed.config.ours()?;
+    let data = render::config_data(observed);
+    (config.data != data).then(|| Action::Patch {
+        kind: Kind::ConfigMap,
+        name: observed.job.config_name(),
+        uid: config.uid.clone(),
+        subresource: None,
+        merge: json!({"data": replacing(&config.data, &data)}),
+    })
+}
+
+fn key(observed: &Observed) -> Option<Action> {
+    let missing = observed.key.is_absent();
+    let create = missing.then(|| blocked::create(observed, render::key(&observed.job))).flatten()?;
+    match create {
+        Action::Create(object) => Some(Action::CreateKey(object)),
+        other => Some(other),
+    }
+}
+
+/// A merge patch that turns `old` into `new`, leftovers removed.
+pub(crate) fn replacing(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> Map<String, Value> {
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let gone = gone.map(|key| (key.clone(), Value::Null));
+    let kept = new.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    gone.chain(kept).collect()
+}

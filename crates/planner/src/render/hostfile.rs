@@ -1,0 +1,35 @@
+//! The host list and the host discovery script, as text.
+
+use crate::job::Job;
+use crate::mpi;
+use crate::observed::Site;
+
+/// The DNS name of a pod of the job.
+pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
+    let base = format!("{pod}.{}.{}.svc", job.service_name(), job.owner.namespace);
+    if site.cluster_domain.is_empty() { base } else { format!("{base}.{}", site.cluster_domain) }
+}
+
+/// One line for each host that was asked for, whatever runs now.
+pub(crate) fn hostfile(job: &Job, site: &Site) -> String {
+    let launcher = job.launcher_is_host.then(|| job.launcher_name());
+    let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
+    launcher
+        .into_iter()
+        .chain(workers)
+        .map(|pod| mpi::host_line(job.mpi, &host(job, site, &pod), job.slots))
+        .collect()
+}
+
+/// A script that prints one host a line: the launcher if it is one, then these workers in the
+/// order of their names.
+pub(crate) fn discover_hosts(job: &Job, site: &Site, mut workers: Vec<String>) -> String {
+    workers.sort();
+    let launcher = job.launcher_is_host.then(|| job.launcher_name());
+    let lines = launcher
+        .into_iter()
+        .chain(workers)
+        .map(|pod| format!("echo {}\n", host(job, site, &pod)))
+        .collect::<String>();
+    format!("#!/bin/sh\n{lines}")
+}

@@ -1,0 +1,84 @@
+//! Service, ConfigMap and key Secret: what gives the pods their names, host list and key.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{hostfile, metadata};
+use crate::contract::{
+    DISCOVER_HOSTS, HOSTFILE, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+};
+use crate::job::Job;
+use crate::observed::Observed;
+use crate::observed::PodPhase;
+use crate::plan::{Kind, Object};
+
+/// The headless Service that names the pods.
+pub(crate) fn service(job: &Job) -> Object {
+    let name = job.service_name();
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(job, &name),
+        "spec": {
+            "clusterIP": "None",
+            "selector": service_selector(job),
+            "publishNotReadyAddresses": publish_not_ready(job),
+        },
+    });
+    Object { kind: Kind::Service, name, body }
+}
+
+/// Launcher and workers alike.
+pub(crate) fn service_selector(job: &Job) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.to_owned()),
+        (JOB_NAME_LABEL.to_owned(), job.owner.name.clone()),
+    ])
+}
+
+/// A launcher that is a host must resolve before it is Ready, or it could not reach itself.
+pub(crate) fn publish_not_ready(job: &Job) -> bool {
+    job.launcher_is_host
+}
+
+/// The ConfigMap with the host list.
+pub(crate) fn config(observed: &Observed) -> Object {
+    let job = &observed.job;
+    let name = job.config_name();
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(job, &name),
+        "data": config_data(observed),
+    });
+    Object { kind: Kind::ConfigMap, name, body }
+}
+
+/// The two files. The discovery script follows the pods of an elastic job only: for all others
+/// it would be rewritten once per pod and never read.
+pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
+    let (job, site) = (&observed.job, &observed.site);
+    let discoverable = if job.elastic {
+        let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
+        observed.workers.iter().filter(running).map(|pod| pod.name.clone()).collect()
+    } else {
+        (0..job.worker_count()).map(|index| job.worker_name(index)).collect()
+    };
+    BTreeMap::from([
+        (HOSTFILE.to_owned(), hostfile::hostfile(job, site)),
+        (DISCOVER_HOSTS.to_owned(), hostfile::discover_hosts(job, site, discoverable)),
+    ])
+}
+
+/// The Secret for the key pair, still without it.
+pub(crate) fn key(job: &Job) -> Object {
+    let name = job.key_name();
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(job, &name),
+        "type": "kubernetes.io/ssh-auth",
+    });
+    Object { kind: Kind::Secret, name, body }
+}

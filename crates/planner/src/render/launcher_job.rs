@@ -1,0 +1,96 @@
+//! The launcher's batch Job, and the part of it that may still change while it is suspended.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{metadata, pod};
+use crate::contract::{
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, HOSTFILE, REPLICA_INDEX_LABEL, ROLE_VARIABLE,
+};
+use crate::job::Job;
+use crate::mpi;
+use crate::observed::{Directives, Site};
+use crate::plan::{Kind, Object, gang};
+
+const ROLE: &str = "launcher";
+
+/// The Job. It carries no time to live: see docs/decisions/0003.
+pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
+    let name = job.launcher_name();
+    let template = template(job, site);
+    let mut spec = json!({
+        "podReplacementPolicy": "Failed",
+        "template": {"metadata": template.metadata, "spec": template.spec},
+    });
+    if let Some(secs) = job.policy.deadline_secs {
+        spec["activeDeadlineSeconds"] = secs.into();
+    }
+    if let Some(limit) = job.policy.backoff_limit {
+        spec["backoffLimit"] = limit.into();
+    }
+    if job.policy.suspended {
+        spec["suspend"] = true.into();
+    }
+    let body = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(job, &name),
+        "spec": spec,
+    });
+    Object { kind: Kind::Job, name, body }
+}
+
+fn template(job: &Job, site: &Site) -> pod::Draft {
+    let mut draft = pod::draft(job, &job.launcher, ROLE, &job.launcher_name());
+    if job.launcher_is_host {
+        draft.label(REPLICA_INDEX_LABEL, "0");
+    }
+    gang::decorate(job, site, &mut draft);
+
+    draft.variable(ROLE_VARIABLE, ROLE);
+    for (name, value) in mpi::variables(job.mpi, job.slots) {
+        draft.variable(name, &value);
+    }
+    if !job.launcher_is_host {
+        // Some container runtimes hand every GPU of the node to a pod that does not say no.
+        draft.variable("NVIDIA_VISIBLE_DEVICES", "");
+        draft.variable("NVIDIA_DRIVER_CAPABILITIES", "");
+    }
+    for (name, value) in mpi::late_variables(job.mpi, job.slots) {
+        draft.variable(name, &value);
+    }
+
+    draft.volume(json!({
+        "name": CONFIG_VOLUME,
+        "configMap": {
+            "name": job.config_name(),
+            "items": [
+                {"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444},
+                {"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555},
+            ],
+        },
+    }));
+    draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
+    draft
+}
+
+/// What the launcher's template says about where its pods may go.
+pub(crate) fn directives(job: &Job, site: &Site) -> Directives {
+    let template = template(job, site);
+    let field = |key: &str| template.spec.get(key).cloned().unwrap_or_default();
+    Directives {
+        labels: strings(template.metadata.get("labels")),
+        annotations: strings(template.metadata.get("annotations")),
+        node_selector: field("nodeSelector"),
+        tolerations: field("tolerations"),
+        scheduling_gates: field("schedulingGates"),
+        node_affinity: field("affinity").get("nodeAffinity").cloned().unwrap_or_default(),
+    }
+}
+
+fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
+    let entries = value.and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    entries.into_iter().flat_map(Map::iter).filter_map(text).collect()
+}

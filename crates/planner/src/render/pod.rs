@@ -1,0 +1,105 @@
+//! What launcher and worker pods have in common: labels, names, key volume, first container.
+
+use serde_json::{Map, Value, json};
+
+use super::{list, object};
+use crate::contract::{
+    JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+    SSH_PRIVATE_KEY, SSH_PUBLIC_KEY, SSH_VOLUME,
+};
+use crate::job::{Job, Role};
+
+/// Root's own directory: there sshd insists on a private key that only root reads. Elsewhere
+/// another user must be able to.
+const ROOT_SSH: &str = "/root/.ssh";
+
+/// Metadata and spec of a pod, from the user's template.
+pub(crate) struct Draft {
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) spec: Map<String, Value>,
+}
+
+/// The user's template with what every pod of the job gets.
+pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> Draft {
+    let template = role.template.as_object();
+    let part = |key: &str| {
+        template.and_then(|t| t.get(key)).and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let (written, mut spec) = (part("metadata"), part("spec"));
+
+    let mut metadata = Map::new();
+    for key in ["labels", "annotations"] {
+        if let Some(Value::Object(entries)) = written.get(key) {
+            metadata.insert(key.to_owned(), Value::Object(entries.clone()));
+        }
+    }
+    let labels = object(&mut metadata, "labels");
+    labels.insert(OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.into());
+    labels.insert(JOB_NAME_LABEL.to_owned(), job.owner.name.as_str().into());
+    labels.insert(JOB_ROLE_LABEL.to_owned(), role_name.into());
+    labels.insert(JOB_UID_LABEL.to_owned(), job.owner.uid.as_str().into());
+
+    spec.insert("hostname".to_owned(), hostname.into());
+    spec.insert("subdomain".to_owned(), job.service_name().into());
+    spec.insert("restartPolicy".to_owned(), role.restart.as_str().into());
+    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
+        // Otherwise the pod would ask the node's resolver, which knows no other pod.
+        spec.insert("dnsPolicy".to_owned(), "ClusterFirstWithHostNet".into());
+    }
+    list(&mut spec, "volumes").push(key_volume(job));
+    let mut draft = Draft { metadata, spec };
+    draft.mount(SSH_VOLUME, &job.ssh_mount_path);
+    draft
+}
+
+impl Draft {
+    /// The container that MPI runs in.
+    pub(crate) fn main_container(&mut self) -> &mut Map<String, Value> {
+        let containers = list(&mut self.spec, "containers");
+        if !containers.first().is_some_and(Value::is_object) {
+            containers.insert(0, Value::Object(Map::new()));
+        }
+        containers[0].as_object_mut().expect("the first container was just made an object")
+    }
+
+    /// Appends a variable. The last one of a name wins, so ours do.
+    pub(crate) fn variable(&mut self, name: &str, value: &str) {
+        list(self.main_container(), "env").push(json!({"name": name, "value": value}));
+    }
+
+    /// Appends a mount.
+    pub(crate) fn mount(&mut self, volume: &str, path: &str) {
+        list(self.main_container(), "volumeMounts")
+            .push(json!({"name": volume, "mountPath": path}));
+    }
+
+    /// Sets a label.
+    pub(crate) fn label(&mut self, name: &str, value: &str) {
+        object(&mut self.metadata, "labels").insert(name.to_owned(), value.into());
+    }
+
+    /// Appends a volume.
+    pub(crate) fn volume(&mut self, volume: Value) {
+        list(&mut self.spec, "volumes").push(volume);
+    }
+
+    /// Appends a domain to the pod's DNS search list.
+    pub(crate) fn search_domain(&mut self, domain: String) {
+        list(object(&mut self.spec, "dnsConfig"), "searches").push(domain.into());
+    }
+}
+
+fn key_volume(job: &Job) -> Value {
+    let mut secret = json!({
+        "secretName": job.key_name(),
+        "items": [
+            {"key": SSH_PRIVATE_KEY, "path": "id_rsa"},
+            {"key": SSH_PUBLIC_KEY, "path": "id_rsa.pub"},
+            {"key": SSH_PUBLIC_KEY, "path": "authorized_keys"},
+        ],
+    });
+    if job.ssh_mount_path == ROOT_SSH {
+        secret["defaultMode"] = 0o600.into();
+    }
+    json!({"name": SSH_VOLUME, "secret": secret})
+}
