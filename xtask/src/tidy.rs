@@ -1,9 +1,71 @@
-//! tidy: being written.
+//! The style rules that no compiler checks, as code. Decides which rules there are and how their
+//! findings are shown: all of them at once, each with file, line and what to do. The rules live in
+//! the files below this one and see only texts, so that their tests need no disk.
+
+mod dependencies;
+mod links;
+mod names;
+mod size;
+mod tree;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use tree::Tree;
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("tidy is being written")
+pub(crate) fn run(_args: Args) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root of the repository");
+    let tree = Tree::read(root)?;
+    let metadata = dependencies::Metadata::read(root)?;
+    let mut violations = [
+        size::check(&tree),
+        names::check(&tree),
+        words::check(&tree),
+        links::check(&tree),
+        dependencies::check(&tree, &metadata),
+    ]
+    .concat();
+    violations.sort();
+
+    for violation in &violations {
+        println!("{violation}");
+    }
+    match violations.len() {
+        0 => Ok(()),
+        1 => bail!("tidy: 1 violation, listed above"),
+        count => bail!("tidy: {count} violations, listed above"),
+    }
+}
+
+/// A place where a rule is broken, and what to do there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Violation {
+    file: String,
+    line: usize,
+    advice: String,
+}
+
+impl Violation {
+    fn new(file: &str, line: usize, advice: impl Into<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+            advice: advice.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.advice)
+    }
 }
