@@ -49,7 +49,7 @@ const WORDS: &[Word] = &[
     word(concat!("/wo", "rk/"), is_ours, ONE_MACHINE),
     Word {
         text: concat!("/ro", "ot/"),
-        applies: is_ours,
+        applies: is_read_outside_images,
         // Where images that run as root keep their keys: Kubeflow's default, so it is product.
         unless_followed_by: &[".ssh"],
         allowed_in_tests: false,
@@ -124,6 +124,11 @@ fn is_ours(file: &File) -> bool {
     !file.path.ends_with("Cargo.lock") && !matches!(file.extension(), "sum" | "mod")
 }
 
+/// Scripts run inside an image too, where root's home is nobody's machine.
+fn is_read_outside_images(file: &File) -> bool {
+    matches!(file.extension(), "rs" | "go" | "md")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +191,7 @@ mod tests {
             concat!("\"/ro", "ot/.cache/x\"")
         ));
         assert!(!breaks("a.rs", concat!("\"/ro", "ot/.ssh\"")));
+        assert!(!breaks("e2e/images/a.sh", concat!("rm /ro", "ot/.profile")));
         assert!(
             !breaks("a.rs", concat!("\"target/wo", "rk/x\"")),
             "relative: not of one machine"
