@@ -1,1 +1,159 @@
-//! being written
+//! The laws: every plan obeys these, or it is a bug. Shells ask before they act; tests and the
+//! simulator ask at every step. A law is stated against the observation, never against the code
+//! that made the plan.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::job::LauncherStart;
+use crate::observed::Observed;
+use crate::phase::Phase;
+use crate::plan::{Action, Because, Kind, Object, Plan};
+
+/// Every law that the plan breaks, as a sentence.
+pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
+    let mut found = Vec::new();
+    for action in plan.steps.iter().flatten() {
+        match action {
+            Action::Create(object) | Action::CreateKey(object) => {
+                created(observed, object, &mut found);
+            }
+            Action::Patch { kind, name, uid, .. } | Action::Delete { kind, name, uid } => {
+                if !own_uids(observed).contains(uid.as_str()) {
+                    found.push(format!("{} {name} is changed but is not ours", kind.as_str()));
+                }
+            }
+            Action::DeleteWorkers { labels, names, .. } => {
+                collected(observed, labels, names, &mut found);
+            }
+        }
+    }
+    whole(observed, plan, &mut found);
+    found
+}
+
+/// What is created belongs to the job, is wanted now, and stands on a free name.
+fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
+    let job = &observed.job;
+    let (what, name) = (object.kind.as_str(), &object.name);
+    let metadata = &object.body["metadata"];
+    if metadata["namespace"] != job.owner.namespace.as_str() {
+        found.push(format!("{what} {name} is created outside the job's namespace"));
+    }
+    if metadata["ownerReferences"][0]["uid"] != job.owner.uid.as_str() {
+        found.push(format!("{what} {name} is created without the job as its owner"));
+    }
+    if observed.recorded.outcome.is_some() {
+        found.push(format!("{what} {name} is created for a job that is over"));
+    }
+    let free = match object.kind {
+        Kind::Service => observed.service.is_absent(),
+        Kind::ConfigMap => observed.config.is_absent(),
+        Kind::Secret => observed.key.is_absent(),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => observed.pod_group.is_absent(),
+        Kind::Job => {
+            created_launcher(observed, object, found);
+            observed.launcher.is_absent()
+        }
+        Kind::Pod => {
+            let index = job.worker_index(name);
+            if index.is_none_or(|index| index >= job.worker_count()) {
+                found.push(format!("pod {name} is created but no such worker was asked for"));
+            }
+            if job.policy.suspended {
+                found.push(format!("pod {name} is created for a suspended job"));
+            }
+            observed.workers.iter().all(|pod| pod.name != *name)
+        }
+    };
+    if !free {
+        found.push(format!("{what} {name} is created on a name that is taken"));
+    }
+}
+
+fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String>) {
+    let asleep = object.body["spec"]["suspend"] == Value::Bool(true);
+    if observed.launcher_pods.iter().any(|pod| !pod.phase.is_over()) {
+        found.push("a launcher is created beside a live one".to_owned());
+    }
+    if observed.job.policy.suspended && !asleep {
+        found.push("a launcher is started for a suspended job".to_owned());
+    }
+    if !asleep && !gate_open(observed) {
+        found.push("a launcher is started before its workers are ready".to_owned());
+    }
+}
+
+fn gate_open(observed: &Observed) -> bool {
+    let wanted = observed.job.worker_count() as usize;
+    observed.job.launcher_start == LauncherStart::AtOnce
+        || observed.workers.iter().filter(|pod| pod.ready && !pod.deleting).count() >= wanted
+}
+
+/// A collection delete names the job's UID and means only pods of ours.
+fn collected(observed: &Observed, labels: &str, names: &[String], found: &mut Vec<String>) {
+    if !labels.contains(observed.job.owner.uid.as_str()) {
+        found.push("a collection is deleted that is not selected by the job's UID".to_owned());
+    }
+    if observed.foreign_in_selection {
+        found.push("a collection is deleted that holds a pod which is not ours".to_owned());
+    }
+    for name in names {
+        if !observed.workers.iter().any(|pod| pod.name == *name) {
+            found.push(format!("pod {name} is deleted but is not ours"));
+        }
+    }
+}
+
+/// Laws about the plan as a whole.
+fn whole(observed: &Observed, plan: &Plan, found: &mut Vec<String>) {
+    if plan.steps.iter().any(Vec::is_empty) {
+        found.push("a step is empty".to_owned());
+    }
+    let over = plan.status.phase == Phase::Finished;
+    let named = match plan.because {
+        Because::Acting => !plan.steps.is_empty(),
+        Because::Waiting(_) => plan.steps.is_empty(),
+        Because::Over => over,
+    };
+    if !named || (over && plan.because != Because::Over) {
+        found.push("the plan does not say truthfully why it is as it is".to_owned());
+    }
+    if let Some(outcome) = &observed.recorded.outcome
+        && plan.status.outcome.as_ref() != Some(outcome)
+    {
+        found.push("a recorded outcome is changed".to_owned());
+    }
+    if plan.wake.is_some_and(|at| at <= observed.now) {
+        found.push("the plan asks to be woken in the past".to_owned());
+    }
+    for (slot, resumed) in plan.steps.iter().flatten().filter_map(resumes) {
+        if slot == Kind::Job && resumed && (observed.job.policy.suspended || !gate_open(observed)) {
+            found.push("a launcher is resumed before it may start".to_owned());
+        }
+    }
+}
+
+fn resumes(action: &Action) -> Option<(Kind, bool)> {
+    match action {
+        Action::Patch { kind, merge, .. } => {
+            Some((kind.clone(), merge["spec"]["suspend"] == Value::Bool(false)))
+        }
+        Action::Create(_)
+        | Action::CreateKey(_)
+        | Action::Delete { .. }
+        | Action::DeleteWorkers { .. } => None,
+    }
+}
+
+fn own_uids(observed: &Observed) -> BTreeSet<&str> {
+    let children = [
+        observed.service.ours().map(|child| child.uid.as_str()),
+        observed.config.ours().map(|child| child.uid.as_str()),
+        observed.pod_group.ours().map(|child| child.uid.as_str()),
+        observed.launcher.ours().map(|child| child.uid.as_str()),
+    ];
+    let workers = observed.workers.iter().map(|pod| pod.uid.as_str());
+    children.into_iter().flatten().chain(workers).collect()
+}

@@ -1,1 +1,316 @@
-//! being written
+//! Jobs and worlds for tests, built by sentences: `job("demo").workers(2)`, `world(job)`. Also
+//! carries a plan out on an observation, as a perfect cluster would.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::job::{
+    CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, Policy, RestartPolicy, Role, Workers,
+};
+use crate::observed::{
+    Config, Directives, Launcher, LauncherEnd, Observed, Pod, PodGroup, PodPhase, Refusal, Service,
+    Site, Slot,
+};
+use crate::plan::{Action, Kind, Object, Plan};
+use crate::status::{Outcome, Recorded, Verdict};
+
+/// The time at which every world begins.
+pub fn noon() -> Timestamp {
+    "2026-11-15T12:00:00Z".parse().expect("this is a timestamp")
+}
+
+/// Noon and so many seconds.
+pub fn noon_and(secs: i64) -> Timestamp {
+    noon() + jiff::SignedDuration::from_secs(secs)
+}
+
+/// A job of a launcher alone, with every default.
+pub fn job(name: &str) -> Job {
+    let container = json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}});
+    Job {
+        owner: Owner {
+            api_version: "kubeflow.org/v2beta1".to_owned(),
+            kind: "MPIJob".to_owned(),
+            namespace: "team-a".to_owned(),
+            name: name.to_owned(),
+            uid: format!("uid-{name}"),
+            generation: 1,
+        },
+        mpi: Mpi::OpenMpi,
+        slots: 1,
+        launcher: Role { template: container, restart: RestartPolicy::OnFailure },
+        workers: None,
+        launcher_is_host: false,
+        launcher_start: LauncherStart::AtOnce,
+        ssh_mount_path: "/root/.ssh".to_owned(),
+        elastic: false,
+        policy: Policy {
+            clean: CleanUp::Nothing,
+            ttl_secs: None,
+            deadline_secs: None,
+            backoff_limit: None,
+            suspended: false,
+        },
+        gang: GangWish::default(),
+    }
+}
+
+/// Words for jobs.
+impl Job {
+    /// With so many workers of the plainest kind.
+    pub fn workers(mut self, count: u32) -> Self {
+        let template = json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}});
+        let role = Role { template, restart: RestartPolicy::Never };
+        self.workers = Some(Workers { count, role });
+        self
+    }
+
+    /// With changes.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Held by the user.
+    pub fn suspended(self) -> Self {
+        self.with(|job| job.policy.suspended = true)
+    }
+
+    /// With this clean-up policy.
+    pub fn clean(self, clean: CleanUp) -> Self {
+        self.with(|job| job.policy.clean = clean)
+    }
+
+    /// Whose launcher waits for its workers.
+    pub fn launcher_waits(self) -> Self {
+        self.with(|job| job.launcher_start = LauncherStart::WhenWorkersReady)
+    }
+}
+
+/// A world in which only the job exists.
+pub fn world(job: Job) -> Observed {
+    Observed {
+        now: noon(),
+        site: Site::default(),
+        job,
+        recorded: Recorded::default(),
+        service: Slot::Absent,
+        config: Slot::Absent,
+        key: Slot::Absent,
+        pod_group: Slot::Absent,
+        launcher: Slot::Absent,
+        launcher_pods: Vec::new(),
+        workers: Vec::new(),
+        foreign_workers: Vec::new(),
+        foreign_in_selection: false,
+        refused: Vec::new(),
+        priorities: BTreeMap::new(),
+    }
+}
+
+/// A pod in its first moment.
+pub fn pod(name: &str) -> Pod {
+    Pod {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        labelled: true,
+        created_at: noon(),
+        deleting: false,
+        phase: PodPhase::Pending,
+        ready: false,
+        waiting: None,
+        reason: String::new(),
+        message: String::new(),
+        node: String::new(),
+        finished_at: None,
+        exit: None,
+    }
+}
+
+/// Words for worlds.
+impl Observed {
+    /// With changes.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// After plans were carried out until there was nothing left to do.
+    pub fn settled(mut self) -> Self {
+        for _ in 0..8 {
+            let plan = crate::plan(&self);
+            let broken = crate::check::violations(&self, &plan);
+            assert!(broken.is_empty(), "a law is broken: {broken:?}");
+            if plan.steps.is_empty() {
+                return self;
+            }
+            self.carry_out(&plan);
+        }
+        panic!("the plans never came to rest: {:?}", crate::plan(&self));
+    }
+
+    /// With the status written as the plan says.
+    pub fn recorded(mut self) -> Self {
+        let status = crate::plan(&self).status;
+        self.recorded = Recorded {
+            seen: true,
+            started_at: status.started_at,
+            suspended: status.suspended,
+            outcome: status.outcome,
+        };
+        self
+    }
+
+    /// With every worker in this phase.
+    pub fn workers_are(mut self, phase: PodPhase) -> Self {
+        self.workers.iter_mut().for_each(|pod| pod.phase = phase);
+        self
+    }
+
+    /// With every worker running and Ready.
+    pub fn workers_ready(mut self) -> Self {
+        for pod in &mut self.workers {
+            (pod.phase, pod.ready) = (PodPhase::Running, true);
+        }
+        self
+    }
+
+    /// With a launcher pod in this phase.
+    pub fn launcher_pod(mut self, name: &str, phase: PodPhase) -> Self {
+        self.launcher_pods.push(Pod { phase, ..pod(name) });
+        self
+    }
+
+    /// With the launcher's Job at its end.
+    pub fn launcher_ended(self, end: LauncherEnd) -> Self {
+        self.with(|world| match &mut world.launcher {
+            Slot::Ours(launcher) => launcher.end = Some(end),
+            Slot::Absent | Slot::Foreign => panic!("there is no launcher that could end"),
+        })
+    }
+
+    /// With a job that runs: pods up, status written.
+    pub fn running(self) -> Self {
+        self.settled().workers_ready().settled().launcher_pod("l-0", PodPhase::Running).recorded()
+    }
+
+    /// With an outcome in the status.
+    pub fn over(self, verdict: Verdict) -> Self {
+        self.with(|world| world.recorded.outcome = Some(Outcome { verdict, at: noon() }))
+    }
+
+    /// With the API server's no to this object, worth another try only after a minute.
+    pub fn refusing(self, kind: Kind, name: &str, code: u16, message: &str) -> Self {
+        self.with(|world| {
+            let (name, message) = (name.to_owned(), message.to_owned());
+            let retry_at = world.now + jiff::SignedDuration::from_mins(1);
+            world.refused.push(Refusal { kind, name, code, message, retry_at });
+        })
+    }
+
+    /// Carries a plan out as a perfect cluster would.
+    pub fn carry_out(&mut self, plan: &Plan) {
+        for action in plan.steps.iter().flatten() {
+            match action {
+                Action::Create(object) | Action::CreateKey(object) => self.create(object),
+                Action::Patch { kind, merge, .. } => self.patch(kind, merge),
+                Action::Delete { kind, name, .. } => match kind {
+                    Kind::Pod => self.workers.retain(|pod| pod.name != *name),
+                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                        self.pod_group = Slot::Absent;
+                    }
+                    other => panic!("no plan deletes a {}", other.as_str()),
+                },
+                Action::DeleteWorkers { names, .. } => {
+                    self.workers.retain(|pod| !names.contains(&pod.name));
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, object: &Object) {
+        let uid = format!("uid-{}", object.name);
+        let spec = &object.body["spec"];
+        match object.kind {
+            Kind::Service => self.service = Slot::Ours(service(uid, spec)),
+            Kind::ConfigMap => {
+                let data = texts(&object.body["data"]);
+                self.config = Slot::Ours(Config { uid, data });
+            }
+            Kind::Secret => self.key = Slot::Ours(()),
+            Kind::Pod => self.workers.push(pod(&object.name)),
+            Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                let group = PodGroup { uid, spec: spec.clone(), deleting: false };
+                self.pod_group = Slot::Ours(group);
+            }
+        }
+    }
+
+    fn patch(&mut self, kind: &Kind, merge: &Value) {
+        let spec = &merge["spec"];
+        match (kind, &mut self.service, &mut self.config, &mut self.launcher) {
+            (Kind::Service, Slot::Ours(now), _, _) => *now = service(now.uid.clone(), spec),
+            (Kind::ConfigMap, _, Slot::Ours(now), _) => now.data = texts(&merge["data"]),
+            (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
+            (other, ..) => panic!("no plan patches this {}", other.as_str()),
+        }
+    }
+}
+
+fn service(uid: String, spec: &Value) -> Service {
+    let publish_not_ready = spec["publishNotReadyAddresses"] == Value::Bool(true);
+    Service { uid, selector: texts(&spec["selector"]), publish_not_ready }
+}
+
+fn launcher(uid: String, spec: &Value) -> Launcher {
+    let template = &spec["template"];
+    Launcher {
+        uid,
+        suspended: spec["suspend"] == Value::Bool(true),
+        started_at: None,
+        deleting: false,
+        failed_pods: 0,
+        end: None,
+        ttl_secs: None,
+        directives: Directives {
+            labels: texts(&template["metadata"]["labels"]),
+            annotations: texts(&template["metadata"]["annotations"]),
+            node_selector: template["spec"]["nodeSelector"].clone(),
+            tolerations: template["spec"]["tolerations"].clone(),
+            scheduling_gates: template["spec"]["schedulingGates"].clone(),
+            node_affinity: template["spec"]["affinity"]["nodeAffinity"].clone(),
+        },
+    }
+}
+
+fn patch_launcher(now: &mut Launcher, merge: &Value) {
+    if merge["status"].get("startTime") == Some(&Value::Null) {
+        now.started_at = None;
+    }
+    if let Some(suspend) = merge["spec"]["suspend"].as_bool() {
+        now.suspended = suspend;
+    }
+    if let Some(ttl) = merge["spec"]["ttlSecondsAfterFinished"].as_u64() {
+        now.ttl_secs = u32::try_from(ttl).ok();
+    }
+    let template = &merge["spec"]["template"];
+    now.directives.labels.extend(texts(&template["metadata"]["labels"]));
+    now.directives.annotations.extend(texts(&template["metadata"]["annotations"]));
+    for (key, field) in [
+        ("tolerations", &mut now.directives.tolerations),
+        ("schedulingGates", &mut now.directives.scheduling_gates),
+        ("nodeSelector", &mut now.directives.node_selector),
+    ] {
+        if let Some(value) = template["spec"].get(key) {
+            *field = value.clone();
+        }
+    }
+}
+
+fn texts(value: &Value) -> BTreeMap<String, String> {
+    let entries = value.as_object().cloned().unwrap_or_default().into_iter();
+    entries.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
+}
