@@ -1,9 +1,201 @@
-//! cluster: being written.
+//! Real Kubernetes on this machine: a control plane and nodes, all of them processes in namespaces
+//! under one process. Decides what can be asked of it from the command line and by other chores; how
+//! it is built, started and ended is in the files beside this one.
+
+mod api;
+mod cgroups;
+mod control_plane;
+mod daemons;
+mod down;
+mod layout;
+mod mounts;
+mod network;
+mod node;
+mod pki;
+mod processes;
+mod programs;
+mod store;
+mod up;
+mod wait;
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+
+pub(crate) use down::down;
+use layout::{Node, State};
+pub(crate) use up::up;
+
+use crate::command;
+
+const WITH_NODES: &str = "kube";
+const WITHOUT_NODES: &str = "api";
+
+/// What cluster is wanted.
+pub(crate) struct Spec {
+    pub(crate) name: String,
+    /// None: just etcd, API server and controller manager, on 127.0.0.1.
+    pub(crate) nodes: u8,
+    /// Image archives that every node shall have before its first pod starts.
+    pub(crate) archives: Vec<PathBuf>,
+}
+
+/// Where to find what a running cluster offers.
+pub(crate) struct Running {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) kubectl: PathBuf,
+    pub(crate) audit_log: PathBuf,
+    pub(crate) state_dir: PathBuf,
+}
+
+impl Running {
+    fn of(state: &State) -> Self {
+        Self {
+            kubeconfig: state.kubeconfig("admin"),
+            kubectl: state.kubectl(),
+            audit_log: state.log("audit"),
+            state_dir: state.dir().to_owned(),
+        }
+    }
+}
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("cluster is being written")
+#[derive(Subcommand)]
+enum Action {
+    /// Start the cluster, or find it running
+    Up {
+        /// How many nodes; 0 starts the API server and controller manager only, on 127.0.0.1
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=9))]
+        nodes: u8,
+        /// The cluster's name [default: kube, or api without nodes]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// End the cluster and everything it made on this machine; its image stores stay
+    Down {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show nodes, pods and where the kubeconfig file is
+    Status {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Print the variables that tests and tools need, one per line
+    Env {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Run kubectl as the cluster's administrator
+    Kubectl {
+        #[command(flatten)]
+        which: Which,
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Bring image archives into every node
+    Load {
+        #[command(flatten)]
+        which: Which,
+        #[arg(required = true)]
+        archives: Vec<PathBuf>,
+    },
+    /// Cut a node's power
+    Poweroff {
+        #[command(flatten)]
+        which: Which,
+        node: String,
+    },
+    #[command(hide = true)]
+    Inside {
+        #[command(flatten)]
+        which: Which,
+    },
+    #[command(hide = true)]
+    InsideNode {
+        #[command(flatten)]
+        which: Which,
+        node: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct Which {
+    /// The cluster's name
+    #[arg(long, default_value = WITH_NODES)]
+    name: String,
+}
+
+impl Which {
+    fn state(&self) -> Result<State> {
+        State::named(&self.name)
+    }
+
+    fn running(&self) -> Result<State> {
+        let state = self.state()?;
+        if processes::top(&state).is_none() {
+            bail!(
+                "the cluster {} does not run: start it with `cargo xtask cluster up`",
+                self.name
+            );
+        }
+        Ok(state)
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.action {
+        Action::Up { nodes, name } => {
+            let default = if nodes > 0 { WITH_NODES } else { WITHOUT_NODES };
+            let name = name.unwrap_or_else(|| default.to_owned());
+            print_env(&up(&Spec {
+                name,
+                nodes,
+                archives: Vec::new(),
+            })?);
+            Ok(())
+        }
+        Action::Down { which } => down(&which.name),
+        Action::Status { which } => status(&which.running()?),
+        Action::Env { which } => {
+            print_env(&Running::of(&which.running()?));
+            Ok(())
+        }
+        Action::Kubectl { which, args } => {
+            let error = up::kubectl(&which.running()?).args(args).exec();
+            Err(error).context("cannot start kubectl")
+        }
+        Action::Load { which, archives } => up::load(&which.name, &archives),
+        Action::Poweroff { which, node } => down::power_off(&which.running()?, Node::named(&node)?),
+        Action::Inside { which } => control_plane::run(&which.state()?),
+        Action::InsideNode { which, node } => node::run(&which.state()?, Node::named(&node)?),
+    }
+}
+
+fn status(state: &State) -> Result<()> {
+    println!("kubeconfig: {}\n", Running::of(state).kubeconfig.display());
+    command::run(up::kubectl(state).args(["get", "nodes", "--output=wide"]))?;
+    println!();
+    command::run(up::kubectl(state).args(["get", "pods", "--all-namespaces", "--output=wide"]))
+}
+
+fn print_env(running: &Running) {
+    let Running {
+        kubeconfig,
+        kubectl,
+        audit_log,
+        state_dir,
+    } = running;
+    println!("KUBECONFIG={}", kubeconfig.display());
+    println!("KUBECTL={}", kubectl.display());
+    println!("AUDIT_LOG={}", audit_log.display());
+    println!("CLUSTER_STATE={}", state_dir.display());
 }

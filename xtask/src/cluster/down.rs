@@ -1,0 +1,112 @@
+//! Ending a cluster, whatever state it is in. Decides what counts as left over, and fails if anything
+//! is; must not need anything that `up` may not have got around to writing.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::layout::{Node, Shape, State};
+use super::{cgroups, network, processes, wait};
+use crate::cache;
+
+/// Ends the cluster. One that does not run is fine, and is cleaned up after.
+pub(crate) fn down(name: &str) -> Result<()> {
+    let state = State::named(name)?;
+    if !state.dir().exists() {
+        return Ok(());
+    }
+    let _lock = cache::lock(&state.lock())?;
+    stop(&state)
+}
+
+/// The caller holds the cluster's lock.
+pub(crate) fn stop(state: &State) -> Result<()> {
+    if let Some(top) = processes::top(state) {
+        processes::kill(top)?;
+    }
+    end_all("the cluster's processes to end", state, || {
+        processes::of_cluster(state)
+    })?;
+    network::unlink_machine(state)?;
+    cgroups::remove(state)?;
+    for file in [state.shape_file(), state.pid_file(), state.api_ready_mark()] {
+        if file.exists() {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        }
+    }
+    if !network_is_in_use()? {
+        network::unguard_ranges()?;
+    }
+    let left = leftovers(state)?;
+    if !left.is_empty() {
+        bail!(
+            "the cluster {} left something behind:\n{}",
+            state.name(),
+            left.join("\n")
+        );
+    }
+    Ok(())
+}
+
+/// Ends all processes of a node at once, as if its power had failed.
+pub(crate) fn power_off(state: &State, node: Node) -> Result<()> {
+    let init = processes::init_of_node(state, node)
+        .with_context(|| format!("{} of the cluster {} is not up", node.name(), state.name()))?;
+    processes::kill(init)?;
+    let what = format!("the processes of {} to end", node.name());
+    end_all(&what, state, || processes::of_node(state, node))
+}
+
+/// What the cluster has on this machine beyond the files in its directory.
+pub(crate) fn leftovers(state: &State) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for pid in processes::of_cluster(state) {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        left.push(format!("process {pid}: {}", command.replace('\0', " ")));
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
+    let dir = state.dir().to_string_lossy();
+    left.extend(
+        mounts
+            .lines()
+            .filter(|line| line.contains(&*dir))
+            .map(|line| format!("mount {line}")),
+    );
+    if network::has_link(&state.link()) {
+        left.push(format!("network link {}", state.link()));
+    }
+    if !network_is_in_use()? {
+        left.extend(
+            network::guarded_ranges()?
+                .iter()
+                .map(|range| format!("route to {range}")),
+        );
+    }
+    left.extend(
+        cgroups::left(state)?
+            .iter()
+            .map(|group| format!("cgroup {}", group.display())),
+    );
+    Ok(left)
+}
+
+/// Whether any cluster has been started with nodes and not ended since; they share the routes.
+fn network_is_in_use() -> Result<bool> {
+    let shapes = State::all()?
+        .into_iter()
+        .filter_map(|state| Shape::read(&state).ok());
+    Ok(shapes.into_iter().any(|shape| shape.nodes > 0))
+}
+
+/// Killing the first process of a namespace kills the others too; what is found later was on its way
+/// out of the namespace, or never in it.
+fn end_all(what: &str, state: &State, find: impl Fn() -> Vec<u32>) -> Result<()> {
+    wait::until(what, Duration::from_secs(30), &state.log("cluster"), || {
+        let found = find();
+        for pid in &found {
+            processes::kill(*pid)?;
+        }
+        Ok(found.is_empty())
+    })
+}
