@@ -1,0 +1,92 @@
+//! Names that others hold, and objects that the API server refuses.
+
+use planner::fixtures::{job, noon_and, world};
+use planner::observed::Slot;
+use planner::{Because, Kind, Observed, Phase, Reason, WaitingOn, plan};
+
+use super::deeds;
+
+fn taken(change: impl FnOnce(&mut Observed)) -> Observed {
+    world(job("demo").workers(2)).settled().with(change)
+}
+
+#[test]
+fn a_name_held_by_others_stops_everything_and_is_named() {
+    let cases: [(Observed, Kind, &str); 5] = [
+        (taken(|w| w.launcher = Slot::Foreign), Kind::Job, "demo-launcher"),
+        (taken(|w| w.service = Slot::Foreign), Kind::Service, "demo"),
+        (taken(|w| w.config = Slot::Foreign), Kind::ConfigMap, "demo-config"),
+        (taken(|w| w.key = Slot::Foreign), Kind::Secret, "demo-ssh"),
+        (
+            taken(|w| {
+                w.workers.clear();
+                w.foreign_workers = vec!["demo-worker-1".to_owned()];
+            }),
+            Kind::Pod,
+            "demo-worker-1",
+        ),
+    ];
+    for (observed, kind, name) in cases {
+        let plan = plan(&observed);
+        assert!(plan.steps.is_empty(), "hands off: {:?}", deeds(&plan));
+        assert_eq!(plan.status.phase, Phase::Blocked);
+        assert_eq!(plan.status.reason, Some(Reason::NameTaken));
+        let expected = format!(
+            "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by MPIJob",
+            kind.as_str()
+        );
+        assert_eq!(plan.status.message, expected);
+        let waiting = WaitingOn::Name { kind, name: name.to_owned() };
+        assert_eq!(plan.because, Because::Waiting(waiting));
+    }
+}
+
+#[test]
+fn the_job_goes_on_when_the_name_is_free() {
+    let free = taken(|world| world.service = Slot::Foreign)
+        .with(|world| world.service = Slot::Absent);
+    assert_eq!(deeds(&plan(&free)), ["create Service demo"]);
+}
+
+#[test]
+fn a_refusal_is_said_and_not_repeated_before_its_time() {
+    let refused = world(job("demo").workers(2)).refusing(
+        Kind::Pod,
+        "demo-worker-0",
+        422,
+        "Pod \"demo-worker-0\" is invalid: spec.containers[0].image: Required value",
+    );
+    let early = plan(&refused);
+    assert!(early.steps.is_empty());
+    assert_eq!(early.status.reason, Some(Reason::Invalid));
+    assert!(early.status.message.contains("spec.containers[0].image: Required value"));
+    assert_eq!(early.wake, Some(noon_and(60)));
+
+    let later = plan(&refused.with(|world| world.now = noon_and(60)));
+    assert!(deeds(&later).contains(&"create Pod demo-worker-0".to_owned()));
+}
+
+#[test]
+fn refusals_have_their_own_words() {
+    let cases = [
+        (403, "pods \"x\" is forbidden: exceeded quota: gpu", Reason::QuotaExceeded),
+        (403, "pods \"x\" is forbidden: violates PodSecurity \"restricted\"", Reason::PodSecurityDenied),
+        (403, "no", Reason::Refused),
+        (400, "bad", Reason::Invalid),
+    ];
+    for (code, message, reason) in cases {
+        let refused = world(job("demo").workers(2)).refusing(Kind::Pod, "demo-worker-1", code, message);
+        assert_eq!(plan(&refused).status.reason, Some(reason), "{message}");
+    }
+}
+
+#[test]
+fn every_kind_of_refusal_names_its_object() {
+    for (kind, name) in [(Kind::Service, "demo"), (Kind::Secret, "demo-ssh")] {
+        let refused = world(job("demo").workers(1)).refusing(kind.clone(), name, 403, "no");
+        let message = plan(&refused).status.message;
+        assert_eq!(message, format!("{} {name} was refused: no", kind.as_str()));
+    }
+    let refused = world(job("demo")).refusing(Kind::Job, "demo-launcher", 422, "bad template");
+    assert_eq!(plan(&refused).status.message, "launcher pod created failed: bad template");
+}

@@ -1,0 +1,187 @@
+//! Properties that hold for every job and every history.
+
+use planner::fixtures::{job, pod, world};
+use planner::job::{CleanUp, LauncherStart, Mpi};
+use planner::observed::{LauncherEnd, Pod, PodPhase, Slot};
+use planner::{Job, Observed, Phase, check, plan};
+use proptest::prelude::*;
+
+fn jobs() -> impl Strategy<Value = Job> {
+    let mpi = prop_oneof![Just(Mpi::OpenMpi), Just(Mpi::Intel), Just(Mpi::Mpich)];
+    let clean =
+        prop_oneof![Just(CleanUp::Nothing), Just(CleanUp::Running), Just(CleanUp::All)];
+    let start = prop_oneof![Just(LauncherStart::AtOnce), Just(LauncherStart::WhenWorkersReady)];
+    (mpi, clean, start, 0..4_u32, any::<[bool; 3]>(), prop::option::of(0..90_u32)).prop_map(
+        |(mpi, clean, start, workers, [as_host, elastic, suspended], secs)| {
+            let job = if workers == 0 { job("demo") } else { job("demo").workers(workers) };
+            job.with(|job| {
+                (job.mpi, job.policy.clean, job.launcher_start) = (mpi, clean, start);
+                (job.launcher_is_host, job.elastic) = (as_host, elastic);
+                job.policy.suspended = suspended;
+                (job.policy.ttl_secs, job.policy.deadline_secs) = (secs, secs.map(u64::from));
+            })
+        },
+    )
+}
+
+/// One thing that may happen to a job from outside.
+#[derive(Clone, Debug)]
+enum Happening {
+    Plan,
+    Record,
+    Seconds(u8),
+    WorkerPhase(u8, PodPhase, bool),
+    WorkerGone(u8),
+    WorkerDeleting(u8),
+    WorkerEvicted(u8),
+    LauncherPod(PodPhase),
+    LauncherComplete,
+    LauncherFailed,
+    LauncherGone,
+    ServiceGone,
+    ServiceForeign,
+    ConfigEdited,
+    StrayPod,
+    Suspend(bool),
+    Scale(u32),
+}
+
+fn happenings() -> impl Strategy<Value = Happening> {
+    let phase = prop_oneof![
+        Just(PodPhase::Pending),
+        Just(PodPhase::Running),
+        Just(PodPhase::Succeeded),
+        Just(PodPhase::Failed),
+        Just(PodPhase::Unknown),
+    ];
+    prop_oneof![
+        6 => Just(Happening::Plan),
+        4 => Just(Happening::Record),
+        2 => any::<u8>().prop_map(Happening::Seconds),
+        6 => (any::<u8>(), phase.clone(), any::<bool>())
+            .prop_map(|(i, phase, ready)| Happening::WorkerPhase(i, phase, ready)),
+        1 => any::<u8>().prop_map(Happening::WorkerGone),
+        1 => any::<u8>().prop_map(Happening::WorkerDeleting),
+        1 => any::<u8>().prop_map(Happening::WorkerEvicted),
+        3 => phase.prop_map(Happening::LauncherPod),
+        1 => Just(Happening::LauncherComplete),
+        1 => Just(Happening::LauncherFailed),
+        1 => Just(Happening::LauncherGone),
+        1 => Just(Happening::ServiceGone),
+        1 => Just(Happening::ServiceForeign),
+        1 => Just(Happening::ConfigEdited),
+        1 => Just(Happening::StrayPod),
+        1 => any::<bool>().prop_map(Happening::Suspend),
+        1 => (1..4_u32).prop_map(Happening::Scale),
+    ]
+}
+
+fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
+    let count = world.workers.len();
+    (count > 0).then(|| &mut world.workers[usize::from(index) % count])
+}
+
+fn happen(world: &mut Observed, happening: Happening) {
+    match happening {
+        Happening::Plan => {
+            let plan = plan(world);
+            world.carry_out(&plan);
+        }
+        Happening::Record => *world = world.clone().recorded(),
+        Happening::Seconds(secs) => {
+            world.now += jiff::SignedDuration::from_secs(i64::from(secs));
+        }
+        Happening::WorkerPhase(index, phase, ready) => {
+            if let Some(pod) = worker(world, index) {
+                (pod.phase, pod.ready) = (phase, ready);
+            }
+        }
+        Happening::WorkerGone(index) => {
+            let count = world.workers.len();
+            if count > 0 {
+                world.workers.remove(usize::from(index) % count);
+            }
+        }
+        Happening::WorkerDeleting(index) => {
+            if let Some(pod) = worker(world, index) {
+                pod.deleting = true;
+            }
+        }
+        Happening::WorkerEvicted(index) => {
+            if let Some(pod) = worker(world, index) {
+                (pod.phase, pod.reason) = (PodPhase::Failed, "Evicted".to_owned());
+            }
+        }
+        Happening::LauncherPod(phase) => {
+            world.launcher_pods = vec![Pod { phase, ..pod("l-0") }];
+        }
+        Happening::LauncherComplete => end(world, LauncherEnd::Complete { at: None }),
+        Happening::LauncherFailed => {
+            let (reason, message) = (String::new(), String::new());
+            end(world, LauncherEnd::Failed { reason, message });
+        }
+        Happening::LauncherGone => world.launcher = Slot::Absent,
+        Happening::ServiceGone => world.service = Slot::Absent,
+        Happening::ServiceForeign => world.service = Slot::Foreign,
+        Happening::ConfigEdited => {
+            if let Slot::Ours(config) = &mut world.config {
+                config.data.clear();
+            }
+        }
+        Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
+        Happening::Suspend(suspended) => world.job.policy.suspended = suspended,
+        Happening::Scale(count) => {
+            if let Some(workers) = &mut world.job.workers {
+                workers.count = count;
+            }
+        }
+    }
+}
+
+fn end(world: &mut Observed, end: LauncherEnd) {
+    if let Slot::Ours(launcher) = &mut world.launcher
+        && launcher.end.is_none()
+    {
+        launcher.end = Some(end);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever happened before, each plan obeys the laws, and planning twice is planning once.
+    #[test]
+    fn every_plan_of_every_history_obeys_the_laws(
+        job in jobs(),
+        history in prop::collection::vec(happenings(), 0..40),
+    ) {
+        let mut world = world(job);
+        let mut outcome = None;
+        for happening in history {
+            happen(&mut world, happening);
+            let first = plan(&world);
+            prop_assert_eq!(&first, &plan(&world));
+            let broken = check::violations(&world, &first);
+            prop_assert!(broken.is_empty(), "{:?} in {:?}", broken, world);
+            if let Some(before) = &outcome {
+                prop_assert_eq!(Some(before), world.recorded.outcome.as_ref(), "it changed");
+            }
+            outcome.clone_from(&world.recorded.outcome);
+        }
+    }
+
+    /// Once nothing happens from outside any more, plans come to rest.
+    #[test]
+    fn plans_come_to_rest(job in jobs(), history in prop::collection::vec(happenings(), 0..20)) {
+        let mut world = world(job);
+        for happening in history {
+            happen(&mut world, happening);
+        }
+        let settled = world.settled().recorded().settled();
+        let rest = plan(&settled);
+        prop_assert!(rest.steps.is_empty());
+        if settled.recorded.outcome.is_some() {
+            prop_assert_eq!(rest.status.phase, Phase::Finished);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Policy tests: `plan()` through its public face, one file for each question.
+//!
+//! - `golden`: the children of the plainest job, byte for byte
+//! - `pods`: what pods and Job look like when users ask for more
+//! - `hosts`: host list and discovery script
+//! - `start`: from nothing to running
+//! - `launcher`: the gate, retries, name reuse
+//! - `suspend`: suspend and resume
+//! - `finish`: verdicts and what is said of them
+//! - `cleanup`: what remains afterwards
+//! - `foreign`: names that others hold, and refusals
+//! - `deadline`: deadlines and waking
+//! - `gang`: pod groups
+//! - `laws`: properties that hold for every job and every history
+
+mod cleanup;
+mod deadline;
+mod finish;
+mod foreign;
+mod gang;
+mod golden;
+mod hosts;
+mod launcher;
+mod laws;
+mod pods;
+mod start;
+mod suspend;
+
+use planner::{Action, Kind, Object, Plan};
+use serde_json::Value;
+
+/// What the plan does, in short: `create Pod demo-worker-0`.
+fn deeds(plan: &Plan) -> Vec<String> {
+    plan.steps.iter().flatten().map(deed).collect()
+}
+
+fn deed(action: &Action) -> String {
+    match action {
+        Action::Create(object) | Action::CreateKey(object) => {
+            format!("create {} {}", object.kind.as_str(), object.name)
+        }
+        Action::Patch { kind, name, subresource: Some(part), .. } => {
+            format!("patch {} {name}/{part}", kind.as_str())
+        }
+        Action::Patch { kind, name, .. } => format!("patch {} {name}", kind.as_str()),
+        Action::Delete { kind, name, .. } => format!("delete {} {name}", kind.as_str()),
+        Action::DeleteWorkers { names, .. } => format!("delete workers {}", names.join(" ")),
+    }
+}
+
+/// The objects that the plan creates.
+fn created(plan: &Plan) -> Vec<Object> {
+    let actions = plan.steps.iter().flatten();
+    let objects = actions.filter_map(|action| match action {
+        Action::Create(object) | Action::CreateKey(object) => Some(object.clone()),
+        Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => None,
+    });
+    objects.collect()
+}
+
+/// The one object of this name that the plan creates.
+fn created_one(plan: &Plan, kind: Kind, name: &str) -> Value {
+    let found = created(plan).into_iter().find(|o| o.kind == kind && o.name == name);
+    found.unwrap_or_else(|| panic!("no {} {name} in {:?}", kind.as_str(), deeds(plan))).body
+}
+
+/// The body of the one patch.
+fn patch(plan: &Plan) -> Value {
+    let mut patches = plan.steps.iter().flatten().filter_map(|action| match action {
+        Action::Patch { merge, .. } => Some(merge.clone()),
+        Action::Create(_)
+        | Action::CreateKey(_)
+        | Action::Delete { .. }
+        | Action::DeleteWorkers { .. } => None,
+    });
+    let patch = patches.next().expect("the plan has a patch");
+    assert!(patches.next().is_none(), "the plan has one patch only");
+    patch
+}
