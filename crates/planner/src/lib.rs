@@ -14,6 +14,7 @@ mod mpi;
 pub mod observed;
 mod phase;
 mod plan;
+mod quantity;
 mod reason;
 mod render;
 mod status;

@@ -10,6 +10,7 @@ pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher_job;
 pub(crate) mod pod;
+pub(crate) mod pod_group;
 pub(crate) mod worker_pod;
 
 /// Metadata of a child that is not a pod.

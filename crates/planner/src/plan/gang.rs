@@ -1,19 +1,106 @@
 //! Policy: the PodGroup of a job, where the site has a gang scheduler.
+//!
+//! Only what the job says is kept in place: a queue that Volcano fills in is Volcano's.
 
+use serde_json::{Map, Value, json};
+
+use super::blocked;
 use crate::job::Job;
-use crate::observed::{Observed, Site};
-use crate::plan::Action;
+use crate::observed::{GangScheduler, Observed, PodGroup, Site, Slot};
+use crate::plan::{Action, Kind};
+use crate::quantity::Quantity;
 use crate::render::pod::Draft;
+use crate::render::pod_group as render;
+
+const MIN_MEMBER: &str = "minMember";
+const MIN_RESOURCES: &str = "minResources";
 
 /// The group exists and says what the job says now.
-pub(crate) fn ensure(_observed: &Observed) -> Vec<Action> {
-    Vec::new()
+pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+    let Some(scheduler) = &observed.site.gang else {
+        return Vec::new();
+    };
+    let action = match &observed.pod_group {
+        Slot::Absent => blocked::create(observed, render::pod_group(observed, scheduler)),
+        Slot::Ours(group) if !group.deleting => align(observed, scheduler, group),
+        Slot::Ours(_) | Slot::Foreign => None,
+    };
+    action.into_iter().collect()
 }
 
 /// The group goes.
-pub(crate) fn remove(_observed: &Observed) -> Vec<Action> {
-    Vec::new()
+pub(crate) fn remove(observed: &Observed) -> Vec<Action> {
+    let Some(scheduler) = &observed.site.gang else {
+        return Vec::new();
+    };
+    let group = observed.pod_group.ours().filter(|group| !group.deleting);
+    let delete = group.map(|group| Action::Delete {
+        kind: Kind::pod_group(scheduler),
+        name: observed.job.pod_group_name(),
+        uid: group.uid.clone(),
+    });
+    delete.into_iter().collect()
 }
 
 /// Makes a pod a member of the group.
-pub(crate) fn decorate(_job: &Job, _site: &Site, _draft: &mut Draft) {}
+pub(crate) fn decorate(job: &Job, site: &Site, draft: &mut Draft) {
+    if let Some(scheduler) = &site.gang {
+        render::enlist(job, scheduler, draft);
+    }
+}
+
+fn align(observed: &Observed, scheduler: &GangScheduler, group: &PodGroup) -> Option<Action> {
+    let changes = changes(&group.spec, render::spec(observed, scheduler));
+    (!changes.is_empty()).then(|| Action::Patch {
+        kind: Kind::pod_group(scheduler),
+        name: observed.job.pod_group_name(),
+        uid: group.uid.clone(),
+        subresource: None,
+        merge: json!({"spec": changes}),
+    })
+}
+
+/// A merge patch of the spec: the wanted fields that say something else now.
+fn changes(now: &Value, mut wanted: Map<String, Value>) -> Map<String, Value> {
+    // The resources are ours alone, so they also go when none are wanted any more.
+    let resources = wanted.remove(MIN_RESOURCES).unwrap_or_default();
+    let resources = resource_changes(&now[MIN_RESOURCES], &resources);
+
+    let differs = |key: &str, value: &Value| match &now[key] {
+        // Schedulers write the whole object back, and leave out a zero.
+        Value::Null if key == MIN_MEMBER => *value != 0,
+        held => held != value,
+    };
+    let fields = wanted
+        .into_iter()
+        .filter(|(key, value)| differs(key, value));
+    fields
+        .chain(resources.map(|value| (MIN_RESOURCES.to_owned(), value)))
+        .collect()
+}
+
+/// Amounts are compared, not spellings: whoever writes the object back may spell them anew.
+fn resource_changes(now: &Value, wanted: &Value) -> Option<Value> {
+    let none = Map::new();
+    let (held, list) = (
+        now.as_object().unwrap_or(&none),
+        wanted.as_object().unwrap_or(&none),
+    );
+    let same = |name: &String, amount: &Value| {
+        held.get(name)
+            .is_some_and(|held| held == amount || same_amount(held, amount))
+    };
+    if held.len() == list.len() && list.iter().all(|(name, amount)| same(name, amount)) {
+        return None;
+    }
+    if list.is_empty() {
+        return Some(Value::Null);
+    }
+    let gone = held.keys().filter(|name| !list.contains_key(*name));
+    let gone = gone.map(|name| (name.clone(), Value::Null));
+    Some(gone.chain(list.clone()).collect())
+}
+
+fn same_amount(left: &Value, right: &Value) -> bool {
+    Quantity::of(left).is_some_and(|left| Quantity::of(right) == Some(left))
+}

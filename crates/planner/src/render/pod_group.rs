@@ -1,0 +1,145 @@
+//! The PodGroup of a job, as each gang scheduler wants it, and what makes a pod its member.
+//! Decides what they contain; whether the group is wanted is for the policy.
+
+use serde_json::{Map, Value, json};
+
+use self::requests::Requests;
+use super::pod::Draft;
+use super::{metadata, object};
+use crate::job::Job;
+use crate::observed::{GangScheduler, Observed};
+use crate::plan::{Kind, Object};
+
+pub(crate) mod requests;
+
+const VOLCANO: &str = "volcano";
+const VOLCANO_GROUP_ANNOTATION: &str = "scheduling.k8s.io/group-name";
+const SCHEDULER_PLUGINS_GROUP_LABEL: &str = "scheduling.x-k8s.io/pod-group";
+
+/// The group.
+pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
+    let name = observed.job.pod_group_name();
+    let api_version = match scheduler {
+        GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",
+        GangScheduler::SchedulerPlugins(_) => "scheduling.x-k8s.io/v1alpha1",
+    };
+    let body = json!({
+        "apiVersion": api_version,
+        "kind": "PodGroup",
+        "metadata": metadata(&observed.job, &name),
+        "spec": spec(observed, scheduler),
+    });
+    Object {
+        kind: Kind::pod_group(scheduler),
+        name,
+        body,
+    }
+}
+
+/// Its spec. A field that the job says nothing about is left out, for the scheduler to fill in.
+pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String, Value> {
+    let job = &observed.job;
+    let members = min_members(job);
+    let mut spec = Map::from_iter([("minMember".to_owned(), members.into())]);
+    match scheduler {
+        GangScheduler::Volcano => {
+            if let Some(queue) = job.gang.queue.as_deref().filter(|queue| !queue.is_empty()) {
+                spec.insert("queue".to_owned(), queue.into());
+            }
+            if let Some(class) = priority_class(job) {
+                spec.insert("priorityClassName".to_owned(), class.into());
+            }
+        }
+        GangScheduler::SchedulerPlugins(_) => {
+            let secs = job.gang.schedule_timeout_secs.unwrap_or(0);
+            spec.insert("scheduleTimeoutSeconds".to_owned(), secs.into());
+        }
+    }
+    if let Some(resources) = min_resources(observed, members) {
+        spec.insert("minResources".to_owned(), resources);
+    }
+    spec
+}
+
+/// Makes a pod a member of the job's group.
+pub(crate) fn enlist(job: &Job, scheduler: &GangScheduler, draft: &mut Draft) {
+    let group = job.pod_group_name();
+    let name = match scheduler {
+        GangScheduler::Volcano => {
+            let annotations = object(&mut draft.metadata, "annotations");
+            annotations.insert(VOLCANO_GROUP_ANNOTATION.to_owned(), group.into());
+            VOLCANO
+        }
+        GangScheduler::SchedulerPlugins(name) => {
+            draft.label(SCHEDULER_PLUGINS_GROUP_LABEL, &group);
+            name
+        }
+    };
+    draft.spec.insert("schedulerName".to_owned(), name.into());
+}
+
+/// As the user says, otherwise the launcher and all workers.
+fn min_members(job: &Job) -> i64 {
+    job.gang
+        .min_members
+        .map_or(i64::from(job.worker_count()) + 1, i64::from)
+}
+
+/// As the user says, otherwise as the launcher's template says, otherwise as the workers' does.
+fn priority_class(job: &Job) -> Option<&str> {
+    let given = job
+        .gang
+        .priority_class
+        .as_deref()
+        .filter(|class| !class.is_empty());
+    let workers = || class_of(&job.workers.as_ref()?.role.template);
+    given
+        .or_else(|| class_of(&job.launcher.template))
+        .or_else(workers)
+}
+
+fn class_of(template: &Value) -> Option<&str> {
+    template["spec"]["priorityClassName"]
+        .as_str()
+        .filter(|class| !class.is_empty())
+}
+
+/// As the user says, otherwise what the first `members` pods ask for, in the order in which the
+/// scheduler would place them.
+fn min_resources(observed: &Observed, members: i64) -> Option<Value> {
+    let job = &observed.job;
+    if let Some(given) = &job.gang.min_resources {
+        // In a merge patch a null would mean something else.
+        let given = given.iter().filter(|(_, amount)| !amount.is_null());
+        return Some(
+            given
+                .map(|(name, amount)| (name.clone(), amount.clone()))
+                .collect(),
+        );
+    }
+    let workers = job
+        .workers
+        .as_ref()
+        .map(|workers| (workers.count, &workers.role));
+    let roles = [Some((1, &job.launcher)), workers];
+    let mut roles: Vec<_> = roles.into_iter().flatten().collect();
+    let priority = |template: &Value| {
+        class_of(template)
+            .and_then(|class| observed.priorities.get(class))
+            .copied()
+            .unwrap_or(0)
+    };
+    // The sort is stable: at equal priority the launcher stays first.
+    roles.sort_by_key(|(_, role)| std::cmp::Reverse(priority(&role.template)));
+
+    let mut missing = u32::try_from(members.max(0)).unwrap_or(u32::MAX);
+    let mut total = Requests::default();
+    for (count, role) in roles {
+        let taken = count.min(missing);
+        missing -= taken;
+        if taken > 0 {
+            total.add(&Requests::of_pod(&role.template).times(taken));
+        }
+    }
+    (!total.is_empty()).then(|| total.into_json())
+}
