@@ -1,9 +1,253 @@
-//! test: being written.
+//! Everything that must hold before a change lands. Decides which stages there are, in which order,
+//! and that no cluster outlives its tests, however they end. Must not know how clusters and images
+//! are made, nor what is tested.
+
+mod interrupts;
+mod report;
+mod tally;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::cluster::{self, Running, Spec};
+use crate::{command, images, tidy};
+use interrupts::Interrupts;
+use report::Report;
+use tally::Tally;
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Run these stages only
+    #[arg(long)]
+    only: Option<Group>,
+    /// Leave clusters running when their tests have ended
+    #[arg(long)]
+    keep: bool,
+    /// Words for the test programs, such as part of a test's name
+    #[arg(last = true)]
+    words: Vec<String>,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("test is being written")
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Group {
+    /// Format, tidy, clippy, and the tests that need nothing but cargo
+    Unit,
+    /// Tests against a real API server without nodes
+    Api,
+    /// Tests against a real cluster with three nodes and real MPI
+    Cluster,
+}
+
+/// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
+const CLUSTER_TEST_THREADS: &str = "4";
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let interrupts = Interrupts::watch()?;
+    let stages = Stages {
+        interrupts: interrupts.clone(),
+        keep: args.keep,
+        words: args.words,
+    };
+    let mut report = Report::new(interrupts);
+    let wanted = |group| args.only.is_none_or(|only| only == group);
+
+    if wanted(Group::Unit) {
+        report.stage("rustfmt", || stages.check("fmt", &["--all", "--check"]));
+        report.stage("tidy", || {
+            tidy::run(tidy::Args {}).map(|()| Tally::default())
+        });
+        report.stage("clippy", || {
+            let words = ["--workspace", "--all-targets", "--", "-D", "warnings"];
+            stages.check("clippy", &words)
+        });
+        report.stage("unit tests", || {
+            stages.tests(cargo("test").args(["--workspace", "--exclude", "e2e"]))
+        });
+    }
+    // A cluster costs minutes; what cargo alone can find is worth mending first.
+    let sound = report.all_passed();
+    if sound && wanted(Group::Api) {
+        report.stage("api tests", || stages.api());
+    }
+    if sound && wanted(Group::Cluster) {
+        report.stage("cluster tests", || stages.cluster());
+    }
+    // The closing line has said it all; an error below it would only hide it.
+    std::process::exit(report.close());
+}
+
+/// What the stages have in common.
+struct Stages {
+    interrupts: Interrupts,
+    keep: bool,
+    words: Vec<String>,
+}
+
+impl Stages {
+    /// A component of the toolchain that finds fault or does not.
+    fn check(&self, subcommand: &str, words: &[&str]) -> Result<Tally> {
+        if !command::succeeds(cargo(subcommand).arg("--version")) {
+            let component = if subcommand == "fmt" {
+                "rustfmt"
+            } else {
+                subcommand
+            };
+            bail!("{component} is missing: `rustup component add {component}` installs it");
+        }
+        self.run(cargo(subcommand).args(words), |_| {})?;
+        Ok(Tally::default())
+    }
+
+    /// Test programs, all of them even if some fail.
+    fn tests(&self, cargo_test: &mut Command) -> Result<Tally> {
+        cargo_test.args(["--no-fail-fast", "--"]).args(&self.words);
+        let mut tally = Tally::default();
+        let result = self.run(cargo_test, |line| tally += Tally::of_line(line));
+        match result {
+            Err(error) if tally.failed == 0 => {
+                Err(error.context("no test failed: one did not compile, or ended early"))
+            }
+            _ => Ok(tally),
+        }
+    }
+
+    fn api(&self) -> Result<Tally> {
+        let operator = self.operator()?;
+        self.with_cluster("testapi", 0, Vec::new(), |running| {
+            let mut tests = cargo("test");
+            tests.args(["--package", "e2e", "--test", "api"]);
+            self.tests(
+                tests
+                    .envs(environment(running))
+                    .env("MUSTER_E2E_OPERATOR", &operator),
+            )
+        })
+    }
+
+    fn cluster(&self) -> Result<Tally> {
+        let archives = images::ensure_all()?;
+        let operator = self.operator()?;
+        self.with_cluster("test", 3, archives, |running| {
+            let mut tests = cargo("test");
+            tests.args(["--package", "e2e", "--test", "cluster"]);
+            tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
+            self.tests(
+                tests
+                    .envs(environment(running))
+                    .env("MUSTER_E2E_OPERATOR", &operator),
+            )
+        })
+    }
+
+    /// The operator as a program of this machine, for tests that run it outside of the cluster.
+    fn operator(&self) -> Result<PathBuf> {
+        let mut build = cargo("build");
+        build.args(["--package", "controller", "--bin", "muster-operator"]);
+        build.arg("--message-format=json-render-diagnostics");
+        let mut program = None;
+        let status = self.interrupts.run(&mut build, |line| {
+            let message: Value = serde_json::from_str(line).unwrap_or_default();
+            if message["target"]["name"] == "muster-operator" {
+                program = message["executable"].as_str().map(PathBuf::from);
+            }
+        })?;
+        match program {
+            Some(program) if status.success() => Ok(program),
+            _ => bail!("the operator does not build: {status}"),
+        }
+    }
+
+    fn with_cluster(
+        &self,
+        name: &str,
+        nodes: u8,
+        archives: Vec<PathBuf>,
+        tests: impl FnOnce(&Running) -> Result<Tally>,
+    ) -> Result<Tally> {
+        let guard = Guard {
+            name,
+            keep: self.keep,
+        };
+        let running = cluster::up(&Spec {
+            name: name.to_owned(),
+            nodes,
+            archives,
+        })?;
+        let result = tests(&running);
+        if !matches!(&result, Ok(tally) if tally.failed == 0) {
+            println!("logs of the cluster: {}", running.state_dir.display());
+        }
+        guard.close()?;
+        result
+    }
+
+    /// Runs a program whose output goes through to ours.
+    fn run(&self, command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
+        let status = self.interrupts.run(command, |line| {
+            println!("{line}");
+            on_line(line);
+        })?;
+        let words = command.get_args().map(|word| word.to_string_lossy());
+        let words = words.collect::<Vec<_>>().join(" ");
+        ensure!(status.success(), "`cargo {words}` failed: {status}");
+        Ok(())
+    }
+}
+
+/// Ends a cluster when it goes, also by way of an error or a panic.
+struct Guard<'a> {
+    name: &'a str,
+    keep: bool,
+}
+
+impl Guard<'_> {
+    /// The same, but what cannot be cleaned up is an error.
+    fn close(mut self) -> Result<()> {
+        if std::mem::replace(&mut self.keep, true) {
+            println!(
+                "the cluster stays up; end it with `cargo xtask cluster down --name {}`",
+                self.name
+            );
+            return Ok(());
+        }
+        cluster::down(self.name)
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        if let Err(error) = cluster::down(self.name) {
+            eprintln!("cannot end the cluster {}: {error:#}", self.name);
+        }
+    }
+}
+
+fn cargo(subcommand: &str) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.arg(subcommand).current_dir(root());
+    cargo
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root of the repository")
+}
+
+/// What tests need to know of a cluster.
+fn environment(running: &Running) -> [(&'static str, &Path); 4] {
+    [
+        ("KUBECONFIG", &running.kubeconfig),
+        ("KUBECTL", &running.kubectl),
+        ("AUDIT_LOG", &running.audit_log),
+        ("MUSTER_E2E_STATE", &running.state_dir),
+    ]
 }

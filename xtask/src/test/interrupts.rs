@@ -1,0 +1,152 @@
+//! What Ctrl-C and a polite kill do: they end the program that runs now, so that the stages end in
+//! order and clean up after themselves. A second one ends this program on the spot. Must not know
+//! what the stages are.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Watches for signals and runs programs that end with them.
+#[derive(Clone, Default)]
+pub(super) struct Interrupts(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// The signal that came.
+    signal: Option<i32>,
+    /// The process group of the program that runs.
+    running: Option<Pid>,
+}
+
+impl Interrupts {
+    /// From here on, signals no longer end this program by themselves.
+    pub(super) fn watch() -> Result<Self> {
+        let interrupts = Self::default();
+        let mut signals =
+            Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch for signals")?;
+        let watched = interrupts.clone();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                watched.interrupt(signal);
+            }
+        });
+        Ok(interrupts)
+    }
+
+    fn interrupt(&self, signal: i32) {
+        let mut state = self.state();
+        if state.signal.replace(signal).is_some() {
+            eprintln!("stopped at once; `cargo xtask cluster down --name …` ends what is left");
+            std::process::exit(exit_code(signal));
+        }
+        eprintln!("stopping and cleaning up; once more to stop at once");
+        state.end_running();
+    }
+
+    /// The exit code to end with, if a signal came.
+    pub(super) fn exit_code(&self) -> Option<i32> {
+        self.state().signal.map(exit_code)
+    }
+
+    /// Runs a program to its end and hands over each line of its stdout. Its process group is its
+    /// own, so that ending it also ends what it started.
+    pub(super) fn run(
+        &self,
+        command: &mut Command,
+        mut on_line: impl FnMut(&str),
+    ) -> Result<ExitStatus> {
+        let program = command.get_program().to_owned();
+        let cannot = || format!("cannot run `{}`", program.display());
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .with_context(cannot)?;
+        {
+            let mut state = self.state();
+            state.running = Some(Pid::from_child(&child));
+            if state.signal.is_some() {
+                state.end_running(); // it came before there was anything to end
+            }
+        }
+        let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+        for line in BufReader::new(stdout).split(b'\n') {
+            on_line(&String::from_utf8_lossy(&line.with_context(cannot)?));
+        }
+        let status = child.wait().with_context(cannot)?;
+        self.state().running = None;
+        Ok(status)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Both fields are set in one step each, so a panic elsewhere cannot have left them halfway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn end_running(&self) {
+        if let Some(group) = self.running {
+            // The only way to fail is that it has ended already.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+}
+
+/// As a shell reports it.
+fn exit_code(signal: i32) -> i32 {
+    128 + signal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_output_are_handed_over_and_the_exit_code_is_told() {
+        let mut lines = Vec::new();
+        let status = Interrupts::default()
+            .run(
+                Command::new("sh").args(["-c", "echo one; echo two; exit 3"]),
+                |line| lines.push(line.to_owned()),
+            )
+            .expect("sh is there");
+        assert_eq!(lines, ["one", "two"]);
+        assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_signal_ends_the_program_that_runs_and_its_children() {
+        let interrupts = Interrupts::default();
+        let mut lines = 0;
+        // The reader only comes to its end when the background child is gone too.
+        let script = "(echo started; exec tail -f /dev/null) & wait";
+        let status = interrupts
+            .run(Command::new("sh").args(["-c", script]), |_| {
+                lines += 1;
+                interrupts.interrupt(SIGTERM);
+            })
+            .expect("sh is there");
+        assert_eq!(lines, 1);
+        assert!(!status.success());
+        assert_eq!(interrupts.exit_code(), Some(143));
+    }
+
+    #[test]
+    fn a_program_started_after_the_signal_is_ended_at_once() {
+        let interrupts = Interrupts::default();
+        interrupts.interrupt(SIGINT);
+        let status = interrupts
+            .run(Command::new("tail").args(["-f", "/dev/null"]), |_| {})
+            .expect("tail is there");
+        assert!(!status.success());
+    }
+}
