@@ -147,7 +147,7 @@ fn end(world: &mut Observed, end: LauncherEnd) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     /// Whatever happened before, each plan obeys the laws, and planning twice is planning once.
     #[test]
