@@ -28,7 +28,7 @@ pub(crate) use down::down;
 use layout::{Node, State};
 pub(crate) use up::up;
 
-use crate::command;
+use crate::{command, images};
 
 const WITH_NODES: &str = "kube";
 const WITHOUT_NODES: &str = "api";
@@ -38,7 +38,7 @@ pub(crate) struct Spec {
     pub(crate) name: String,
     /// None: just etcd, API server and controller manager, on 127.0.0.1.
     pub(crate) nodes: u8,
-    /// Image archives that every node shall have before its first pod starts.
+    /// Image archives that every node shall have, besides those of the cluster itself.
     pub(crate) archives: Vec<PathBuf>,
 }
 
@@ -78,6 +78,9 @@ enum Action {
         /// The cluster's name [default: kube, or api without nodes]
         #[arg(long)]
         name: Option<String>,
+        /// Leave out the images of tests and of the product
+        #[arg(long)]
+        no_images: bool,
     },
     /// End the cluster and everything it made on this machine; its image stores stay
     Down {
@@ -153,13 +156,22 @@ impl Which {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.action {
-        Action::Up { nodes, name } => {
+        Action::Up {
+            nodes,
+            name,
+            no_images,
+        } => {
             let default = if nodes > 0 { WITH_NODES } else { WITHOUT_NODES };
+            let archives = if nodes > 0 && !no_images {
+                images::ensure_all()?
+            } else {
+                Vec::new()
+            };
             let name = name.unwrap_or_else(|| default.to_owned());
             print_env(&up(&Spec {
                 name,
                 nodes,
-                archives: Vec::new(),
+                archives,
             })?);
             Ok(())
         }

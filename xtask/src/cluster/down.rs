@@ -8,15 +8,11 @@ use anyhow::{Context, Result, bail};
 
 use super::layout::{Node, Shape, State};
 use super::{cgroups, network, processes, wait};
-use crate::cache;
 
 /// Ends the cluster. One that does not run is fine, and is cleaned up after.
 pub(crate) fn down(name: &str) -> Result<()> {
     let state = State::named(name)?;
-    if !state.dir().exists() {
-        return Ok(());
-    }
-    let _lock = cache::lock(&state.lock())?;
+    let _lock = state.hold()?;
     stop(&state)
 }
 

@@ -1,7 +1,7 @@
 //! What a cluster is made of, and where its files lie. Decides every path and name that more than
 //! one part of the cluster must agree on; must not start, stop or read anything else.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 
@@ -52,15 +52,19 @@ impl State {
         Ok(names.filter_map(|name| Self::named(&name).ok()).collect())
     }
 
+    /// Makes the directory, and keeps other processes from starting or ending the cluster until the
+    /// returned handle is dropped.
+    pub(crate) fn hold(&self) -> Result<File> {
+        fs::create_dir_all(&self.dir)
+            .with_context(|| format!("cannot make {}", self.dir.display()))?;
+        cache::lock(&self.dir.with_extension("lock"))
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
-    }
-    /// Outside of the directory, so that the directory may be removed while it is held.
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.dir.with_extension("lock")
     }
     pub(crate) fn pid_file(&self) -> PathBuf {
         self.dir.join("pid")

@@ -95,7 +95,9 @@ pub(crate) fn has_link(link: &str) -> bool {
 /// Inside the cluster's network namespace: the bridge that stands for the wire between the nodes.
 pub(crate) fn make_bridge() -> Result<()> {
     ip("link set lo up")?;
-    ip("link add wire type bridge")?;
+    // Without an address of its own a bridge takes one from its ports, and another when that port goes
+    // away: all nodes would lose the API server for half a minute when one of them loses power.
+    ip("link add wire address 02:00:0a:59:00:01 type bridge")?;
     ip(&format!("addr add {API}/24 dev wire"))?;
     ip("link set wire up")?;
     forward_packets()

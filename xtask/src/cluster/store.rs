@@ -49,13 +49,18 @@ fn single_program(reference: &str, name: &str) -> Result<PathBuf> {
 }
 
 /// Brings an archive into the store of the containerd that listens on the socket, unless the node has
-/// it. Says whether it did.
-pub(crate) fn import(state: &State, node: Node, socket: &Path, archive: &Path) -> Result<bool> {
+/// it. Says what it brought in.
+pub(crate) fn import(
+    state: &State,
+    node: Node,
+    socket: &Path,
+    archive: &Path,
+) -> Result<Option<String>> {
     let Identity { reference, digest } = archive::identity(archive)?;
     let marks = state.node(node).join("images");
     let mark = marks.join(reference.replace('/', "_"));
     if fs::read_to_string(&mark).is_ok_and(|known| known == digest) {
-        return Ok(false);
+        return Ok(None);
     }
     command::output(
         Command::new("ctr")
@@ -67,5 +72,5 @@ pub(crate) fn import(state: &State, node: Node, socket: &Path, archive: &Path) -
     .with_context(|| format!("cannot import {reference} on {}", node.name()))?;
     fs::create_dir_all(&marks).with_context(|| format!("cannot make {}", marks.display()))?;
     fs::write(&mark, digest).with_context(|| format!("cannot write {}", mark.display()))?;
-    Ok(true)
+    Ok(Some(reference))
 }

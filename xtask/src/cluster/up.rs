@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,7 @@ use super::daemons::spawn_logged;
 use super::layout::{Node, Shape, State};
 use super::wait::Progress;
 use super::{Running, Spec, down, network, node, pki, processes, programs, store, wait};
-use crate::{cache, command, packages};
+use crate::{command, packages};
 
 const DNS: &str = include_str!("../../../e2e/cluster/coredns.yaml");
 const LIMIT: Duration = Duration::from_secs(180);
@@ -28,20 +29,22 @@ pub(crate) fn up(spec: &Spec) -> Result<Running> {
     }
     install_packages(has_nodes)?;
     let kube = programs::built("kube")?;
-    let mut archives = spec.archives.clone();
-    if has_nodes {
-        archives.splice(0..0, store::own_archives()?);
+    let own_archives = if has_nodes {
+        store::own_archives()?
+    } else {
+        Vec::new()
+    };
+    let _lock = state.hold()?;
+    if !is_up(&state, spec.nodes, &kube) {
+        down::stop(&state)?;
+        let shape = Shape::new(spec.nodes, kube, own_archives)?;
+        if let Err(error) = start(&state, &shape) {
+            // Its logs stay. An error of the clean-up would hide the one that matters.
+            let _ = down::stop(&state);
+            return Err(error);
+        }
     }
-    fs::create_dir_all(state.dir())
-        .with_context(|| format!("cannot make {}", state.dir().display()))?;
-    let _lock = cache::lock(&state.lock())?;
-    if is_up(&state, spec.nodes, &kube) {
-        load_into_running(&state, &archives)?;
-        return Ok(Running::of(&state));
-    }
-    down::stop(&state)?;
-    let shape = Shape::new(spec.nodes, kube, archives)?;
-    start(&state, &shape)?;
+    load_into_running(&state, &spec.archives)?;
     Ok(Running::of(&state))
 }
 
@@ -56,18 +59,29 @@ pub(crate) fn load(name: &str, archives: &[PathBuf]) -> Result<()> {
 
 fn load_into_running(state: &State, archives: &[PathBuf]) -> Result<()> {
     let progress = Progress::start();
-    for node in Shape::read(state)?.nodes() {
+    let load_node = |node: Node| {
         let Some(process) = processes::init_of_node(state, node) else {
-            continue;
+            return Ok(());
         };
         let socket = node::socket_seen_through(process);
         for archive in archives {
-            if store::import(state, node, &socket, archive)? {
-                progress.reached(&format!("{} has {}", node.name(), archive.display()));
+            if let Some(reference) = store::import(state, node, &socket, archive)? {
+                progress.reached(&format!("{} has {reference}", node.name()));
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let load_node = &load_node;
+        let nodes = Shape::read(state)?.nodes();
+        let loading: Vec<_> = nodes
+            .map(|node| scope.spawn(move || load_node(node)))
+            .collect();
+        let results = loading
+            .into_iter()
+            .map(|thread| thread.join().expect("loading never panics"));
+        results.collect()
+    })
 }
 
 fn install_packages(has_nodes: bool) -> Result<()> {
@@ -207,7 +221,7 @@ fn claim_network(state: &State) -> Result<()> {
         .filter(|other| other.name() != state.name())
     {
         if Shape::read(&other).is_ok_and(|shape| shape.nodes > 0) {
-            let _lock = cache::lock(&other.lock())?;
+            let _lock = other.hold()?;
             if processes::top(&other).is_some() {
                 let name = other.name();
                 bail!(
