@@ -4,6 +4,8 @@
 //! `cargo xtask test` starts the cluster and says in `MUSTER_E2E_STATE` where its state is; a test
 //! without it fails with a sentence that says so.
 
+pub mod jobs;
+
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -18,7 +20,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A running test cluster.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Directory with `kubeconfig`, `kubectl` and `log/audit.log`.
+    /// Directory with `pki/admin.kubeconfig`, `kubectl` and `log/audit.log`.
     pub state: PathBuf,
 }
 
@@ -29,18 +31,23 @@ impl Cluster {
             "MUSTER_E2E_STATE is not set: run these tests with `cargo xtask test`, which starts \
              a cluster, or set it to the state directory that `cargo xtask cluster env` prints",
         )?;
-        Ok(Self { state: state.into() })
+        Ok(Self {
+            state: state.into(),
+        })
     }
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.state.join("kubeconfig")
+        self.state.join("pki/admin.kubeconfig")
     }
 
     /// A kubectl command for the administrator.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.state.join("kubectl"));
-        command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .args(args);
         command
     }
 
@@ -52,7 +59,10 @@ impl Cluster {
     /// The same, with this on its standard input.
     pub fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         let mut command = self.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().context("starting kubectl")?;
         let mut stdin = child.stdin.take().expect("its input was piped");
         let input = input.to_owned();
@@ -62,7 +72,11 @@ impl Cluster {
         // A kubectl that refuses its arguments does not read its input.
         drop(writer.join());
         if !output.status.success() {
-            bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "kubectl {}: {}",
+                args.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         String::from_utf8(output.stdout).context("kubectl printed something that is not text")
     }
@@ -74,9 +88,22 @@ impl Cluster {
 
     /// An object, or `None` when there is none of that name.
     pub fn get(&self, namespace: &str, kind: &str, name: &str) -> Result<Option<Value>> {
-        let args = ["get", "-n", namespace, kind, name, "-o", "json", "--ignore-not-found"];
+        let args = [
+            "get",
+            "-n",
+            namespace,
+            kind,
+            name,
+            "-o",
+            "json",
+            "--ignore-not-found",
+        ];
         let text = self.kubectl(&args)?;
-        if text.trim().is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&text)?)) }
+        if text.trim().is_empty() {
+            Ok(None)
+        } else {
+            Ok(Some(serde_json::from_str(&text)?))
+        }
     }
 
     /// The objects of a kind, by label selector (empty for all).
@@ -87,7 +114,13 @@ impl Cluster {
     }
 
     /// Changes an object's status as a kubelet or a controller would.
-    pub fn patch_status(&self, namespace: &str, kind: &str, name: &str, patch: &Value) -> Result<()> {
+    pub fn patch_status(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<()> {
         let patch = patch.to_string();
         let args = ["patch", "-n", namespace, kind, name, "--subresource=status"];
         self.kubectl(&[&args[..], &["--type=merge", "-p", &patch]].concat())?;
@@ -102,13 +135,12 @@ pub fn wait_for<T>(
     mut look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let end = Instant::now() + at_most;
-    let mut last_error = None;
     loop {
-        match look() {
+        let last_error = match look() {
             Ok(Some(found)) => return Ok(found),
-            Ok(None) => last_error = None,
-            Err(error) => last_error = Some(error),
-        }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
         if Instant::now() >= end {
             return match last_error {
                 Some(error) => Err(error.context(format!("waited {at_most:?} for {what}"))),
@@ -122,6 +154,8 @@ pub fn wait_for<T>(
 /// The status of a job's condition, e.g. `True`; `None` when the job has no such condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == kind)?;
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)?;
     found["status"].as_str()
 }
