@@ -396,6 +396,19 @@ fn another_spelling_is_no_drift() {
 }
 
 #[test]
+fn a_wish_that_cannot_be_read_is_written_once() {
+    let wish = BTreeMap::from([
+        ("cpu".to_owned(), json!("lots")),
+        ("x/none".to_owned(), json!(null)),
+    ]);
+    let demo = job("demo").with(|job| job.gang.min_resources = Some(wish));
+    let world = world_with(volcano(), demo);
+    let spec = created_spec(&world);
+    assert_eq!(spec["minResources"], json!({"cpu": "lots"}));
+    assert_eq!(patched(&holding(world, spec)), None);
+}
+
+#[test]
 fn a_zero_that_a_scheduler_left_out_is_no_drift() {
     let demo = job("demo")
         .workers(1)

@@ -27,7 +27,6 @@ impl Requests {
             if container["restartPolicy"] == "Always" {
                 pod.add(&moment);
                 sidecars.add(&moment);
-                peak.raise(&sidecars);
             } else {
                 moment.add(&sidecars);
                 peak.raise(&moment);
