@@ -19,7 +19,8 @@ for device in null zero full random urandom tty; do
     : >"$root/dev/$device"
     mount --bind "/dev/$device" "$root/dev/$device"
 done
-mkdir -m 1777 "$root/dev/shm"
+mkdir "$root/dev/shm"
+mount -t tmpfs -o mode=1777,size=64m tmpfs "$root/dev/shm" # as much as a container has
 ln -s /proc/self/fd "$root/dev/fd"
 
 # What builds and runs leave in these directories is no part of any layer.

@@ -6,7 +6,6 @@ set -eu
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 printf '127.0.0.1 localhost\n10.77.0.1 launcher\n10.77.0.2 worker\n' >/etc/hosts
-chmod 1777 /dev/shm
 
 fail() {
     echo "prove: $1" >&2
@@ -42,6 +41,14 @@ for user in root mpiuser; do
     expect $user mpirun -n 2 /home/mpiuser/pi
     expect $user mpirun -n 2 pi
 done
+
+if [ -x /entrypoint.sh ]; then
+    mkdir -p /etc/mpi
+    printf 'worker:2\nlate:1\n' >/etc/mpi/hostfile
+    (sleep 0.3 && echo '10.77.0.3 late' >>/etc/hosts) &
+    K_MPI_JOB_ROLE=launcher /entrypoint.sh getent hosts late >/tmp/log.entrypoint 2>&1 ||
+        fail 'the entry point did not wait for a name' /tmp/log.entrypoint
+fi
 
 if ! [ -x /usr/sbin/sshd ]; then
     ! command -v ssh || fail 'ssh is there, sshd is not'

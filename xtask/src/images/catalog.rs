@@ -5,11 +5,13 @@ use super::wheels::Wheel;
 use crate::archive::Config;
 
 /// One image that can be asked for by name.
+#[derive(Debug)]
 pub(super) struct Image {
     pub(super) name: &'static str,
     pub(super) recipe: Recipe,
 }
 
+#[derive(Debug)]
 pub(super) enum Recipe {
     /// The operator that the project ships.
     Operator,
@@ -18,12 +20,14 @@ pub(super) enum Recipe {
 }
 
 /// What lies above the base in a test image.
+#[derive(Debug)]
 pub(super) struct Stack {
     pub(super) ssh: bool,
     pub(super) family: &'static Family,
 }
 
 /// One MPI, built by the script of the same name in `e2e/images`.
+#[derive(Debug)]
 pub(super) struct Family {
     pub(super) name: &'static str,
     pub(super) wheels: &'static [Wheel],

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{cache, command, packages};
 
 /// One published file, for x86-64 Linux.
+#[derive(Debug)]
 pub(super) struct Wheel {
     pub(super) package: &'static str,
     pub(super) version: &'static str,
