@@ -9,7 +9,7 @@ mod tally;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde_json::Value;
 
@@ -57,7 +57,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let wanted = |group| args.only.is_none_or(|only| only == group);
 
     if wanted(Group::Unit) {
-        report.stage("rustfmt", || stages.check("fmt", &["--all", "--check"]));
+        report.stage("rustfmt", || {
+            let result = stages.check("fmt", &["--all", "--", "--check", "-l"]);
+            result.context("not formatted: run `cargo fmt --all`")
+        });
         report.stage("tidy", || {
             tidy::run(tidy::Args {}).map(|()| Tally::default())
         });

@@ -1,5 +1,5 @@
 //! Words that may not be written: markers of unfinished work, lints silenced without a reason,
-//! sleeping in product code, and names that are true on one machine or network only.
+//! sleeping for a guessed time, and names that are true on one machine or network only.
 //!
 //! The words are split with `concat!` here, so that this file does not find itself.
 
@@ -40,11 +40,11 @@ const WORDS: &[Word] = &[
     ),
     word(concat!("FIX", "ME"), is_ours, UNFINISHED),
     Word {
-        text: concat!("sle", "ep("),
+        text: concat!("sle", "ep(Duration"),
         applies: is_product,
         unless_followed_by: &[],
         allowed_in_tests: true,
-        advice: "wait for the condition, or until an instant, with a bound",
+        advice: "a guess: wait for the condition, or for a time that a constant names and explains",
     },
     word(concat!("/wo", "rk/"), is_ours, ONE_MACHINE),
     Word {
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_is_for_tests_and_chores() {
-        let sleep = concat!("//! A.\nfn a() { thread::sle", "ep(SECOND) }\n");
+    fn sleeping_for_a_guessed_time_is_for_tests_and_chores() {
+        let sleep = concat!("//! A.\nfn a() { sle", "ep(Duration::from_secs(1)) }\n");
         assert!(breaks("crates/controller/src/lease.rs", sleep));
         assert!(!breaks("xtask/src/cluster.rs", sleep));
         assert!(!breaks("crates/controller/tests/shell.rs", sleep));
-        let until = concat!("fn a() { time::sle", "ep_until(deadline) }");
-        assert!(!breaks("crates/controller/src/lease.rs", until));
+        let named = concat!("fn a() { time::sle", "ep(GATHERING) }");
+        assert!(!breaks("crates/controller/src/lease.rs", named));
     }
 
     #[test]
