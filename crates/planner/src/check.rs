@@ -19,9 +19,15 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
             Action::Create(object) | Action::CreateKey(object) => {
                 created(observed, object, &mut found);
             }
-            Action::Patch { kind, name, uid, .. } | Action::Delete { kind, name, uid } => {
+            Action::Patch {
+                kind, name, uid, ..
+            }
+            | Action::Delete { kind, name, uid } => {
                 if !own_uids(observed).contains(uid.as_str()) {
-                    found.push(format!("{} {name} is changed but is not ours", kind.as_str()));
+                    found.push(format!(
+                        "{} {name} is changed but is not ours",
+                        kind.as_str()
+                    ));
                 }
             }
             Action::DeleteWorkers { labels, names, .. } => {
@@ -39,10 +45,14 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
     let (what, name) = (object.kind.as_str(), &object.name);
     let metadata = &object.body["metadata"];
     if metadata["namespace"] != job.owner.namespace.as_str() {
-        found.push(format!("{what} {name} is created outside the job's namespace"));
+        found.push(format!(
+            "{what} {name} is created outside the job's namespace"
+        ));
     }
     if metadata["ownerReferences"][0]["uid"] != job.owner.uid.as_str() {
-        found.push(format!("{what} {name} is created without the job as its owner"));
+        found.push(format!(
+            "{what} {name} is created without the job as its owner"
+        ));
     }
     if observed.recorded.outcome.is_some() {
         found.push(format!("{what} {name} is created for a job that is over"));
@@ -59,7 +69,9 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         Kind::Pod => {
             let index = job.worker_index(name);
             if index.is_none_or(|index| index >= job.worker_count()) {
-                found.push(format!("pod {name} is created but no such worker was asked for"));
+                found.push(format!(
+                    "pod {name} is created but no such worker was asked for"
+                ));
             }
             if job.policy.suspended {
                 found.push(format!("pod {name} is created for a suspended job"));
@@ -74,7 +86,11 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
 
 fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String>) {
     let asleep = object.body["spec"]["suspend"] == Value::Bool(true);
-    if observed.launcher_pods.iter().any(|pod| !pod.phase.is_over()) {
+    if observed
+        .launcher_pods
+        .iter()
+        .any(|pod| !pod.phase.is_over())
+    {
         found.push("a launcher is created beside a live one".to_owned());
     }
     if observed.job.policy.suspended && !asleep {
@@ -88,7 +104,12 @@ fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String
 fn gate_open(observed: &Observed) -> bool {
     let wanted = observed.job.worker_count() as usize;
     observed.job.launcher_start == LauncherStart::AtOnce
-        || observed.workers.iter().filter(|pod| pod.ready && !pod.deleting).count() >= wanted
+        || observed
+            .workers
+            .iter()
+            .filter(|pod| pod.ready && !pod.deleting)
+            .count()
+            >= wanted
 }
 
 /// A collection delete names the job's UID and means only pods of ours.

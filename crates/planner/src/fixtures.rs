@@ -40,7 +40,10 @@ pub fn job(name: &str) -> Job {
         },
         mpi: Mpi::OpenMpi,
         slots: 1,
-        launcher: Role { template: container, restart: RestartPolicy::OnFailure },
+        launcher: Role {
+            template: container,
+            restart: RestartPolicy::OnFailure,
+        },
         workers: None,
         launcher_is_host: false,
         launcher_start: LauncherStart::AtOnce,
@@ -62,7 +65,10 @@ impl Job {
     /// With so many workers of the plainest kind.
     pub fn workers(mut self, count: u32) -> Self {
         let template = json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}});
-        let role = Role { template, restart: RestartPolicy::Never };
+        let role = Role {
+            template,
+            restart: RestartPolicy::Never,
+        };
         self.workers = Some(Workers { count, role });
         self
     }
@@ -193,12 +199,21 @@ impl Observed {
 
     /// With a job that runs: pods up, status written.
     pub fn running(self) -> Self {
-        self.settled().workers_ready().settled().launcher_pod("l-0", PodPhase::Running).recorded()
+        self.settled()
+            .workers_ready()
+            .settled()
+            .launcher_pod("l-0", PodPhase::Running)
+            .recorded()
     }
 
     /// With an outcome in the status.
     pub fn over(self, verdict: Verdict) -> Self {
-        self.with(|world| world.recorded.outcome = Some(Outcome { verdict, at: noon() }))
+        self.with(|world| {
+            world.recorded.outcome = Some(Outcome {
+                verdict,
+                at: noon(),
+            })
+        })
     }
 
     /// With the API server's no to this object, worth another try only after a minute.
@@ -206,7 +221,13 @@ impl Observed {
         self.with(|world| {
             let (name, message) = (name.to_owned(), message.to_owned());
             let retry_at = world.now + jiff::SignedDuration::from_mins(1);
-            world.refused.push(Refusal { kind, name, code, message, retry_at });
+            world.refused.push(Refusal {
+                kind,
+                name,
+                code,
+                message,
+                retry_at,
+            });
         })
     }
 
@@ -243,7 +264,11 @@ impl Observed {
             Kind::Pod => self.workers.push(pod(&object.name)),
             Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
             Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
-                let group = PodGroup { uid, spec: spec.clone(), deleting: false };
+                let group = PodGroup {
+                    uid,
+                    spec: spec.clone(),
+                    deleting: false,
+                };
                 self.pod_group = Slot::Ours(group);
             }
         }
@@ -251,18 +276,43 @@ impl Observed {
 
     fn patch(&mut self, kind: &Kind, merge: &Value) {
         let spec = &merge["spec"];
-        match (kind, &mut self.service, &mut self.config, &mut self.launcher) {
+        match (
+            kind,
+            &mut self.service,
+            &mut self.config,
+            &mut self.launcher,
+        ) {
             (Kind::Service, Slot::Ours(now), _, _) => *now = service(now.uid.clone(), spec),
             (Kind::ConfigMap, _, Slot::Ours(now), _) => now.data = texts(&merge["data"]),
             (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
+            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup, ..) => {
+                self.patch_pod_group(spec);
+            }
             (other, ..) => panic!("no plan patches this {}", other.as_str()),
+        }
+    }
+
+    fn patch_pod_group(&mut self, spec: &Value) {
+        let (Slot::Ours(group), Some(changes)) = (&mut self.pod_group, spec.as_object()) else {
+            panic!("no plan patches a PodGroup that is not there");
+        };
+        for (key, value) in changes {
+            match group.spec.as_object_mut() {
+                Some(now) if value.is_null() => drop(now.remove(key)),
+                Some(now) => drop(now.insert(key.clone(), value.clone())),
+                None => group.spec = spec.clone(),
+            }
         }
     }
 }
 
 fn service(uid: String, spec: &Value) -> Service {
     let publish_not_ready = spec["publishNotReadyAddresses"] == Value::Bool(true);
-    Service { uid, selector: texts(&spec["selector"]), publish_not_ready }
+    Service {
+        uid,
+        selector: texts(&spec["selector"]),
+        publish_not_ready,
+    }
 }
 
 fn launcher(uid: String, spec: &Value) -> Launcher {
@@ -297,8 +347,12 @@ fn patch_launcher(now: &mut Launcher, merge: &Value) {
         now.ttl_secs = u32::try_from(ttl).ok();
     }
     let template = &merge["spec"]["template"];
-    now.directives.labels.extend(texts(&template["metadata"]["labels"]));
-    now.directives.annotations.extend(texts(&template["metadata"]["annotations"]));
+    now.directives
+        .labels
+        .extend(texts(&template["metadata"]["labels"]));
+    now.directives
+        .annotations
+        .extend(texts(&template["metadata"]["annotations"]));
     for (key, field) in [
         ("tolerations", &mut now.directives.tolerations),
         ("schedulingGates", &mut now.directives.scheduling_gates),
@@ -312,5 +366,7 @@ fn patch_launcher(now: &mut Launcher, merge: &Value) {
 
 fn texts(value: &Value) -> BTreeMap<String, String> {
     let entries = value.as_object().cloned().unwrap_or_default().into_iter();
-    entries.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
+    entries
+        .filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())))
+        .collect()
 }

@@ -162,7 +162,9 @@ impl Job {
 
     /// Which worker a pod name belongs to, if it is spelled as ours are.
     pub fn worker_index(&self, pod: &str) -> Option<u32> {
-        let digits = pod.strip_prefix(self.owner.name.as_str())?.strip_prefix("-worker-")?;
+        let digits = pod
+            .strip_prefix(self.owner.name.as_str())?
+            .strip_prefix("-worker-")?;
         let index: u32 = digits.parse().ok()?;
         (index.to_string() == digits).then_some(index)
     }

@@ -19,7 +19,10 @@ pub(crate) fn variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)> {
         ],
         Mpi::Intel => vec![
             ("I_MPI_HYDRA_HOST_FILE", hostfile),
-            ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", SSH_PATIENCE.to_owned()),
+            (
+                "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+                SSH_PATIENCE.to_owned(),
+            ),
             ("I_MPI_PERHOST", slots.to_string()),
         ],
         Mpi::Mpich => vec![
@@ -34,7 +37,10 @@ pub(crate) fn variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)> {
 pub(crate) fn late_variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)> {
     match mpi {
         Mpi::OpenMpi => vec![
-            ("PRTE_MCA_prte_default_hostfile", format!("{CONFIG_MOUNT_PATH}/{HOSTFILE}")),
+            (
+                "PRTE_MCA_prte_default_hostfile",
+                format!("{CONFIG_MOUNT_PATH}/{HOSTFILE}"),
+            ),
             ("PRTE_MCA_plm_ssh_args", SSH_PATIENCE.to_owned()),
             ("PRTE_MCA_prte_set_default_slots", slots.to_string()),
         ],

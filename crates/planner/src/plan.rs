@@ -182,8 +182,12 @@ pub fn plan(observed: &Observed) -> Plan {
         Phase::Finishing => cleanup::steps(observed),
         Phase::Suspended => together([
             identity::ensure(observed),
-            [launcher::align(observed), workers::remove_all(observed), gang::remove(observed)]
-                .concat(),
+            [
+                launcher::align(observed),
+                workers::remove_all(observed),
+                gang::remove(observed),
+            ]
+            .concat(),
         ]),
         // The launcher comes last: where a worker is refused, it must not start and fail.
         Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
@@ -194,7 +198,12 @@ pub fn plan(observed: &Observed) -> Plan {
     };
     let because = say::because(observed, phase, &steps);
     let status = say::status(observed, phase);
-    Plan { steps, status, wake: deadline::wake(observed), because }
+    Plan {
+        steps,
+        status,
+        wake: deadline::wake(observed),
+        because,
+    }
 }
 
 /// Steps without the empty ones.

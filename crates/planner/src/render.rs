@@ -45,7 +45,9 @@ fn object<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Stri
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("the value was just made an object")
+    value
+        .as_object_mut()
+        .expect("the value was just made an object")
 }
 
 /// The list at `key`, made if it is missing or no list.
@@ -54,5 +56,7 @@ fn list<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value>
     if !value.is_array() {
         *value = Value::Array(Vec::new());
     }
-    value.as_array_mut().expect("the value was just made a list")
+    value
+        .as_array_mut()
+        .expect("the value was just made a list")
 }

@@ -15,7 +15,11 @@ pub(crate) enum Block<'a> {
 /// The first thing that stands in the way, if any does.
 pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
     foreign(observed).or_else(|| {
-        observed.refused.iter().find(|refusal| refusal.retry_at > observed.now).map(Block::Refused)
+        observed
+            .refused
+            .iter()
+            .find(|refusal| refusal.retry_at > observed.now)
+            .map(Block::Refused)
     })
 }
 
@@ -23,9 +27,21 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let job = &observed.job;
     let gang = observed.site.gang.as_ref();
     let names = [
-        (observed.launcher.is_foreign(), Kind::Job, job.launcher_name()),
-        (observed.service.is_foreign(), Kind::Service, job.service_name()),
-        (observed.config.is_foreign(), Kind::ConfigMap, job.config_name()),
+        (
+            observed.launcher.is_foreign(),
+            Kind::Job,
+            job.launcher_name(),
+        ),
+        (
+            observed.service.is_foreign(),
+            Kind::Service,
+            job.service_name(),
+        ),
+        (
+            observed.config.is_foreign(),
+            Kind::ConfigMap,
+            job.config_name(),
+        ),
         (observed.key.is_foreign(), Kind::Secret, job.key_name()),
         (
             observed.pod_group.is_foreign() && gang.is_some(),
@@ -34,10 +50,15 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
         ),
     ];
     let taken = names.into_iter().find(|(foreign, _, _)| *foreign);
-    taken.map(|(_, kind, name)| Block::Name { kind, name }).or_else(|| {
-        let name = observed.foreign_workers.first()?.clone();
-        Some(Block::Name { kind: Kind::Pod, name })
-    })
+    taken
+        .map(|(_, kind, name)| Block::Name { kind, name })
+        .or_else(|| {
+            let name = observed.foreign_workers.first()?.clone();
+            Some(Block::Name {
+                kind: Kind::Pod,
+                name,
+            })
+        })
 }
 
 /// Creates the object, unless the API server just refused it.

@@ -17,13 +17,20 @@ pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
         CleanUp::All => [workers::remove_all(observed), gang::remove(observed)].concat(),
     };
     let step: Vec<Action> = workers.into_iter().chain(launcher(observed)).collect();
-    if step.is_empty() { Vec::new() } else { vec![step] }
+    if step.is_empty() {
+        Vec::new()
+    } else {
+        vec![step]
+    }
 }
 
 /// A launcher whose job failed around it is stopped; the time to live is handed over only now,
 /// so that no Job can vanish before its outcome is recorded.
 fn launcher(observed: &Observed) -> Option<Action> {
-    let launcher = observed.launcher.ours().filter(|launcher| !launcher.deleting)?;
+    let launcher = observed
+        .launcher
+        .ours()
+        .filter(|launcher| !launcher.deleting)?;
     let outcome = observed.recorded.outcome.as_ref()?;
     let lost = outcome.verdict != Verdict::Succeeded;
     if lost && launcher.end.is_none() && !launcher.suspended {

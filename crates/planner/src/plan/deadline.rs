@@ -25,5 +25,9 @@ pub(crate) fn wake(observed: &Observed) -> Option<Timestamp> {
         return None;
     }
     let retries = observed.refused.iter().map(|refusal| refusal.retry_at);
-    before_launch(observed).into_iter().chain(retries).filter(|at| *at > observed.now).min()
+    before_launch(observed)
+        .into_iter()
+        .chain(retries)
+        .filter(|at| *at > observed.now)
+        .min()
 }

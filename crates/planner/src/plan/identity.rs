@@ -11,7 +11,10 @@ use crate::render::identity as render;
 
 /// What is missing or has drifted.
 pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
-    [service(observed), config(observed), key(observed)].into_iter().flatten().collect()
+    [service(observed), config(observed), key(observed)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn service(observed: &Observed) -> Option<Action> {
@@ -20,7 +23,10 @@ fn service(observed: &Observed) -> Option<Action> {
         return blocked::create(observed, render::service(job));
     }
     let service = observed.service.ours()?;
-    let (selector, publish) = (render::service_selector(job), render::publish_not_ready(job));
+    let (selector, publish) = (
+        render::service_selector(job),
+        render::publish_not_ready(job),
+    );
     let drifted = service.selector != selector || service.publish_not_ready != publish;
     drifted.then(|| Action::Patch {
         kind: Kind::Service,
@@ -51,7 +57,9 @@ fn config(observed: &Observed) -> Option<Action> {
 
 fn key(observed: &Observed) -> Option<Action> {
     let missing = observed.key.is_absent();
-    let create = missing.then(|| blocked::create(observed, render::key(&observed.job))).flatten()?;
+    let create = missing
+        .then(|| blocked::create(observed, render::key(&observed.job)))
+        .flatten()?;
     match create {
         Action::Create(object) => Some(Action::CreateKey(object)),
         other => Some(other),
@@ -65,6 +73,8 @@ pub(crate) fn replacing(
 ) -> Map<String, Value> {
     let gone = old.keys().filter(|key| !new.contains_key(*key));
     let gone = gone.map(|key| (key.clone(), Value::Null));
-    let kept = new.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    let kept = new
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
     gone.chain(kept).collect()
 }

@@ -31,7 +31,10 @@ pub(crate) fn align(observed: &Observed) -> Vec<Action> {
 /// Never beside a launcher that still lives, and not before its workers if it must wait. A
 /// suspended Job starts nothing, so it may come at any time.
 fn may_create(observed: &Observed) -> bool {
-    let alive = observed.launcher_pods.iter().any(|pod| !pod.phase.is_over());
+    let alive = observed
+        .launcher_pods
+        .iter()
+        .any(|pod| !pod.phase.is_over());
     !alive && (observed.job.policy.suspended || may_start(observed))
 }
 
@@ -59,10 +62,20 @@ fn resume(observed: &Observed, launcher: &Launcher) -> Action {
     let wanted = launcher_job::directives(&observed.job, &observed.site);
     let changes = changes(&launcher.directives, &wanted);
     if changes.is_empty() {
-        return patch(observed, launcher, None, json!({"spec": {"suspend": false}}));
+        return patch(
+            observed,
+            launcher,
+            None,
+            json!({"spec": {"suspend": false}}),
+        );
     }
     if launcher.started_at.is_some() {
-        return patch(observed, launcher, Some("status"), json!({"status": {"startTime": null}}));
+        return patch(
+            observed,
+            launcher,
+            Some("status"),
+            json!({"status": {"startTime": null}}),
+        );
     }
     let merge = json!({"spec": {"suspend": false, "template": changes}});
     patch(observed, launcher, None, merge)
@@ -76,16 +89,23 @@ fn changes(now: &Directives, wanted: &Directives) -> Map<String, Value> {
         ("labels", &now.labels, &wanted.labels),
         ("annotations", &now.annotations, &wanted.annotations),
     ] {
-        let new = wanted.iter().filter(|(key, value)| now.get(*key) != Some(*value));
-        let new: Map<String, Value> =
-            new.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+        let new = wanted
+            .iter()
+            .filter(|(key, value)| now.get(*key) != Some(*value));
+        let new: Map<String, Value> = new
+            .map(|(key, value)| (key.clone(), value.as_str().into()))
+            .collect();
         if !new.is_empty() {
             metadata.insert(key.to_owned(), Value::Object(new));
         }
     }
     for (key, now, wanted) in [
         ("tolerations", &now.tolerations, &wanted.tolerations),
-        ("schedulingGates", &now.scheduling_gates, &wanted.scheduling_gates),
+        (
+            "schedulingGates",
+            &now.scheduling_gates,
+            &wanted.scheduling_gates,
+        ),
     ] {
         if !same(now, wanted) {
             spec.insert(key.to_owned(), wanted.clone());
@@ -96,16 +116,23 @@ fn changes(now: &Directives, wanted: &Directives) -> Map<String, Value> {
             serde_json::from_value::<std::collections::BTreeMap<String, String>>(value.clone())
                 .unwrap_or_default()
         };
-        let merge =
-            identity::replacing(&selector(&now.node_selector), &selector(&wanted.node_selector));
+        let merge = identity::replacing(
+            &selector(&now.node_selector),
+            &selector(&wanted.node_selector),
+        );
         spec.insert("nodeSelector".to_owned(), Value::Object(merge));
     }
     if !same(&now.node_affinity, &wanted.node_affinity) {
-        spec.insert("affinity".to_owned(), json!({"nodeAffinity": wanted.node_affinity}));
+        spec.insert(
+            "affinity".to_owned(),
+            json!({"nodeAffinity": wanted.node_affinity}),
+        );
     }
     let parts = [("metadata", metadata), ("spec", spec)];
     let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
-    parts.map(|(key, part)| (key.to_owned(), Value::Object(part))).collect()
+    parts
+        .map(|(key, part)| (key.to_owned(), Value::Object(part)))
+        .collect()
 }
 
 /// The API does not tell an empty list or map from none.
@@ -134,5 +161,11 @@ pub(crate) fn patch(
     merge: Value,
 ) -> Action {
     let name = observed.job.launcher_name();
-    Action::Patch { kind: Kind::Job, name, uid: launcher.uid.clone(), subresource, merge }
+    Action::Patch {
+        kind: Kind::Job,
+        name,
+        uid: launcher.uid.clone(),
+        subresource,
+        merge,
+    }
 }

@@ -19,9 +19,10 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
         Phase::Finishing => WaitingOn::Record,
         Phase::Blocked => match blocked::by(observed) {
             Some(Block::Name { kind, name }) => WaitingOn::Name { kind, name },
-            Some(Block::Refused(Refusal { kind, name, .. })) => {
-                WaitingOn::Acceptance { kind: kind.clone(), name: name.clone() }
-            }
+            Some(Block::Refused(Refusal { kind, name, .. })) => WaitingOn::Acceptance {
+                kind: kind.clone(),
+                name: name.clone(),
+            },
             None => WaitingOn::Departures,
         },
         Phase::Suspended if observed.workers.is_empty() => WaitingOn::Resume,
@@ -53,9 +54,15 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
             (false, false) => Some(observed.recorded.started_at.unwrap_or(observed.now)),
         },
         launcher: observed.launcher.ours().map(|launcher| Count {
-            active: if over { 0 } else { launcher::running_pods(observed) },
+            active: if over {
+                0
+            } else {
+                launcher::running_pods(observed)
+            },
             succeeded: u32::from(
-                outcome.as_ref().is_some_and(|outcome| outcome.verdict == Verdict::Succeeded),
+                outcome
+                    .as_ref()
+                    .is_some_and(|outcome| outcome.verdict == Verdict::Succeeded),
             ),
             failed: launcher.failed_pods,
         }),
@@ -75,7 +82,9 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
 }
 
 fn count(observed: &Observed, phase: PodPhase) -> u32 {
-    let pods = workers::current(observed).filter(|pod| pod.phase == phase).count();
+    let pods = workers::current(observed)
+        .filter(|pod| pod.phase == phase)
+        .count();
     u32::try_from(pods).expect("no more workers are counted than were asked for")
 }
 
@@ -94,7 +103,10 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
             None => (Some(Reason::Starting), "pods are being replaced".to_owned()),
         },
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
-        Phase::Preparing => (Some(Reason::Starting), "its objects are being created".to_owned()),
+        Phase::Preparing => (
+            Some(Reason::Starting),
+            "its objects are being created".to_owned(),
+        ),
         Phase::Gathering => gathering(observed),
         Phase::Launching => launching(observed),
         Phase::Running => (None, "launcher and workers run".to_owned()),
@@ -120,7 +132,10 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
     };
     let message = match refusal.kind {
         Kind::Pod => {
-            let (made, wanted) = (workers::current(observed).count(), observed.job.worker_count());
+            let (made, wanted) = (
+                workers::current(observed).count(),
+                observed.job.worker_count(),
+            );
             format!("worker pod created failed: {said} ({made} of {wanted} workers exist)")
         }
         Kind::Job => format!("launcher pod created failed: {said}"),
@@ -129,20 +144,31 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         | Kind::Secret
         | Kind::VolcanoPodGroup
         | Kind::SchedulerPluginsPodGroup => {
-            format!("{} {} was refused: {said}", refusal.kind.as_str(), refusal.name)
+            format!(
+                "{} {} was refused: {said}",
+                refusal.kind.as_str(),
+                refusal.name
+            )
         }
     };
     (Some(reason), verdict::truncated(message))
 }
 
 fn gathering(observed: &Observed) -> (Option<Reason>, String) {
-    let (running, wanted) = (count(observed, PodPhase::Running), observed.job.worker_count());
+    let (running, wanted) = (
+        count(observed, PodPhase::Running),
+        observed.job.worker_count(),
+    );
     let progress = format!("{running} of {wanted} workers run");
     let ended = workers::current(observed).find(|pod| pod.phase.is_over());
     let held = workers::current(observed).find_map(|pod| Some((pod, pod.waiting.as_ref()?)));
     match (ended, held) {
         (Some(pod), _) => {
-            let node = if pod.node.is_empty() { "no node" } else { &pod.node };
+            let node = if pod.node.is_empty() {
+                "no node"
+            } else {
+                &pod.node
+            };
             let message = format!("{progress}; {} ended early on {node}", pod.name);
             (Some(Reason::WaitingForWorkers), message)
         }
@@ -169,7 +195,10 @@ fn launching(observed: &Observed) -> (Option<Reason>, String) {
         let message = format!("{ready} of {wanted} workers are Ready; the launcher waits for all");
         return (Some(Reason::WaitingForWorkers), message);
     }
-    let held = observed.launcher_pods.iter().find_map(|pod| Some((pod, pod.waiting.as_ref()?)));
+    let held = observed
+        .launcher_pods
+        .iter()
+        .find_map(|pod| Some((pod, pod.waiting.as_ref()?)));
     let message = match held {
         Some((pod, waiting)) => {
             let why = format!("{} {}", waiting.reason, waiting.message);

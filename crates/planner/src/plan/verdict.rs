@@ -26,9 +26,10 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
 
 fn of_launcher_job(observed: &Observed) -> Option<Outcome> {
     match observed.launcher.ours()?.end.as_ref()? {
-        LauncherEnd::Complete { at } => {
-            Some(Outcome { verdict: Verdict::Succeeded, at: at.unwrap_or(observed.now) })
-        }
+        LauncherEnd::Complete { at } => Some(Outcome {
+            verdict: Verdict::Succeeded,
+            at: at.unwrap_or(observed.now),
+        }),
         LauncherEnd::Failed { reason, message } => {
             Some(failed_now(observed, failure(observed, reason, message)))
         }
@@ -38,8 +39,14 @@ fn of_launcher_job(observed: &Observed) -> Option<Outcome> {
 /// The Job controller takes a second to conclude what the pod already proves.
 fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
     observed.launcher.ours()?;
-    let pod = observed.launcher_pods.iter().find(|pod| pod.phase == PodPhase::Succeeded)?;
-    Some(Outcome { verdict: Verdict::Succeeded, at: pod.finished_at.unwrap_or(observed.now) })
+    let pod = observed
+        .launcher_pods
+        .iter()
+        .find(|pod| pod.phase == PodPhase::Succeeded)?;
+    Some(Outcome {
+        verdict: Verdict::Succeeded,
+        at: pod.finished_at.unwrap_or(observed.now),
+    })
 }
 
 /// An evicted worker is never replaced while its program runs, so the program cannot go on.
@@ -51,8 +58,14 @@ fn of_eviction(observed: &Observed) -> Option<Outcome> {
         .filter(|pod| pod.phase == PodPhase::Failed && pod.reason == EVICTED)
         .count();
     (evicted > 0).then(|| {
-        let message = format!("{evicted}/{} workers are evicted", observed.job.worker_count());
-        let verdict = Verdict::Failed { reason: "MPIJobEvicted".to_owned(), message };
+        let message = format!(
+            "{evicted}/{} workers are evicted",
+            observed.job.worker_count()
+        );
+        let verdict = Verdict::Failed {
+            reason: "MPIJobEvicted".to_owned(),
+            message,
+        };
         failed_now(observed, verdict)
     })
 }
@@ -70,7 +83,10 @@ fn of_deadline(observed: &Observed) -> Option<Outcome> {
 }
 
 fn failed_now(observed: &Observed, verdict: Verdict) -> Outcome {
-    Outcome { verdict, at: observed.now }
+    Outcome {
+        verdict,
+        at: observed.now,
+    }
 }
 
 /// The words that the dialects' clients know.
@@ -91,14 +107,19 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
 }
 
 fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
-    let failed = observed.launcher_pods.iter().filter(|pod| pod.phase == PodPhase::Failed);
+    let failed = observed
+        .launcher_pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Failed);
     failed.max_by_key(|pod| pod.created_at)
 }
 
 /// At most [`MESSAGE_BYTES_MAX`] bytes, with dots where the rest was.
 pub(crate) fn truncated(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES_MAX {
-        let cut = (0..=MESSAGE_BYTES_MAX - 3).rev().find(|at| message.is_char_boundary(*at));
+        let cut = (0..=MESSAGE_BYTES_MAX - 3)
+            .rev()
+            .find(|at| message.is_char_boundary(*at));
         message.truncate(cut.expect("zero is a boundary of every string"));
         message.push_str("...");
     }

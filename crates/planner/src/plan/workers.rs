@@ -16,12 +16,21 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
     let wanted = job.worker_count();
     let surplus = observed.workers.iter().filter(|pod| {
-        !pod.deleting && job.worker_index(&pod.name).is_some_and(|index| index >= wanted)
+        !pod.deleting
+            && job
+                .worker_index(&pod.name)
+                .is_some_and(|index| index >= wanted)
     });
     let mut actions: Vec<Action> = surplus.map(delete).collect();
 
-    let Some(workers) = &job.workers else { return actions };
-    let present: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
+    let Some(workers) = &job.workers else {
+        return actions;
+    };
+    let present: BTreeSet<&str> = observed
+        .workers
+        .iter()
+        .map(|pod| pod.name.as_str())
+        .collect();
     for index in 0..wanted {
         if !present.contains(job.worker_name(index).as_str()) {
             let pod = worker_pod(job, &observed.site, workers, index);
@@ -44,8 +53,11 @@ pub(crate) fn remove_unfinished(observed: &Observed) -> Vec<Action> {
 
 /// One request where that is safe: every pod it reaches is known to be ours.
 fn remove(observed: &Observed, fields: &str, meant: impl Fn(&Pod) -> bool) -> Vec<Action> {
-    let pods: Vec<&Pod> =
-        observed.workers.iter().filter(|pod| !pod.deleting && meant(pod)).collect();
+    let pods: Vec<&Pod> = observed
+        .workers
+        .iter()
+        .filter(|pod| !pod.deleting && meant(pod))
+        .collect();
     if pods.is_empty() {
         return Vec::new();
     }
@@ -61,7 +73,11 @@ fn remove(observed: &Observed, fields: &str, meant: impl Fn(&Pod) -> bool) -> Ve
 }
 
 fn delete(pod: &Pod) -> Action {
-    Action::Delete { kind: Kind::Pod, name: pod.name.clone(), uid: pod.uid.clone() }
+    Action::Delete {
+        kind: Kind::Pod,
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    }
 }
 
 /// Workers that were asked for and are not on their way out.
@@ -69,19 +85,26 @@ pub(crate) fn current(observed: &Observed) -> impl Iterator<Item = &Pod> {
     let wanted = observed.job.worker_count();
     observed.workers.iter().filter(move |pod| {
         !pod.deleting
-            && observed.job.worker_index(&pod.name).is_some_and(|index| index < wanted)
+            && observed
+                .job
+                .worker_index(&pod.name)
+                .is_some_and(|index| index < wanted)
     })
 }
 
 /// Every worker that was asked for runs.
 pub(crate) fn all_running(observed: &Observed) -> bool {
-    let running = current(observed).filter(|pod| pod.phase == PodPhase::Running).count();
+    let running = current(observed)
+        .filter(|pod| pod.phase == PodPhase::Running)
+        .count();
     running == observed.job.worker_count() as usize
 }
 
 /// Workers that are Ready.
 pub(crate) fn ready(observed: &Observed) -> u32 {
-    let ready = current(observed).filter(|pod| pod.ready && !pod.phase.is_over()).count();
+    let ready = current(observed)
+        .filter(|pod| pod.ready && !pod.phase.is_over())
+        .count();
     u32::try_from(ready).expect("no more workers are ready than were asked for")
 }
 

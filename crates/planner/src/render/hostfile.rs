@@ -7,7 +7,11 @@ use crate::observed::Site;
 /// The DNS name of a pod of the job.
 pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
     let base = format!("{pod}.{}.{}.svc", job.service_name(), job.owner.namespace);
-    if site.cluster_domain.is_empty() { base } else { format!("{base}.{}", site.cluster_domain) }
+    if site.cluster_domain.is_empty() {
+        base
+    } else {
+        format!("{base}.{}", site.cluster_domain)
+    }
 }
 
 /// One line for each host that was asked for, whatever runs now.

@@ -26,7 +26,11 @@ pub(crate) fn service(job: &Job) -> Object {
             "publishNotReadyAddresses": publish_not_ready(job),
         },
     });
-    Object { kind: Kind::Service, name, body }
+    Object {
+        kind: Kind::Service,
+        name,
+        body,
+    }
 }
 
 /// Launcher and workers alike.
@@ -52,7 +56,11 @@ pub(crate) fn config(observed: &Observed) -> Object {
         "metadata": metadata(job, &name),
         "data": config_data(observed),
     });
-    Object { kind: Kind::ConfigMap, name, body }
+    Object {
+        kind: Kind::ConfigMap,
+        name,
+        body,
+    }
 }
 
 /// The two files. The discovery script follows the pods of an elastic job only: for all others
@@ -61,13 +69,23 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     let (job, site) = (&observed.job, &observed.site);
     let discoverable = if job.elastic {
         let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
-        observed.workers.iter().filter(running).map(|pod| pod.name.clone()).collect()
+        observed
+            .workers
+            .iter()
+            .filter(running)
+            .map(|pod| pod.name.clone())
+            .collect()
     } else {
-        (0..job.worker_count()).map(|index| job.worker_name(index)).collect()
+        (0..job.worker_count())
+            .map(|index| job.worker_name(index))
+            .collect()
     };
     BTreeMap::from([
         (HOSTFILE.to_owned(), hostfile::hostfile(job, site)),
-        (DISCOVER_HOSTS.to_owned(), hostfile::discover_hosts(job, site, discoverable)),
+        (
+            DISCOVER_HOSTS.to_owned(),
+            hostfile::discover_hosts(job, site, discoverable),
+        ),
     ])
 }
 
@@ -80,5 +98,9 @@ pub(crate) fn key(job: &Job) -> Object {
         "metadata": metadata(job, &name),
         "type": "kubernetes.io/ssh-auth",
     });
-    Object { kind: Kind::Secret, name, body }
+    Object {
+        kind: Kind::Secret,
+        name,
+        body,
+    }
 }

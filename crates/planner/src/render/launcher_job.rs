@@ -38,7 +38,11 @@ pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
         "metadata": metadata(job, &name),
         "spec": spec,
     });
-    Object { kind: Kind::Job, name, body }
+    Object {
+        kind: Kind::Job,
+        name,
+        body,
+    }
 }
 
 fn template(job: &Job, site: &Site) -> pod::Draft {
@@ -85,12 +89,19 @@ pub(crate) fn directives(job: &Job, site: &Site) -> Directives {
         node_selector: field("nodeSelector"),
         tolerations: field("tolerations"),
         scheduling_gates: field("schedulingGates"),
-        node_affinity: field("affinity").get("nodeAffinity").cloned().unwrap_or_default(),
+        node_affinity: field("affinity")
+            .get("nodeAffinity")
+            .cloned()
+            .unwrap_or_default(),
     }
 }
 
 fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
     let entries = value.and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    entries.into_iter().flat_map(Map::iter).filter_map(text).collect()
+    entries
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(text)
+        .collect()
 }

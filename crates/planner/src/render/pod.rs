@@ -23,7 +23,11 @@ pub(crate) struct Draft {
 pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> Draft {
     let template = role.template.as_object();
     let part = |key: &str| {
-        template.and_then(|t| t.get(key)).and_then(Value::as_object).cloned().unwrap_or_default()
+        template
+            .and_then(|t| t.get(key))
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
     };
     let (written, mut spec) = (part("metadata"), part("spec"));
 
@@ -59,7 +63,9 @@ impl Draft {
         if !containers.first().is_some_and(Value::is_object) {
             containers.insert(0, Value::Object(Map::new()));
         }
-        containers[0].as_object_mut().expect("the first container was just made an object")
+        containers[0]
+            .as_object_mut()
+            .expect("the first container was just made an object")
     }
 
     /// Appends a variable. The last one of a name wins, so ours do.

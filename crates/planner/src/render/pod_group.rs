@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use self::requests::Requests;
 use super::pod::Draft;
 use super::{metadata, object};
-use crate::job::Job;
+use crate::job::{Job, LauncherStart};
 use crate::observed::{GangScheduler, Observed};
 use crate::plan::{Kind, Object};
 
@@ -78,11 +78,16 @@ pub(crate) fn enlist(job: &Job, scheduler: &GangScheduler, draft: &mut Draft) {
     draft.spec.insert("schedulerName".to_owned(), name.into());
 }
 
-/// As the user says, otherwise the launcher and all workers.
+/// As the user says, otherwise all pods that come together.
 fn min_members(job: &Job) -> i64 {
-    job.gang
-        .min_members
-        .map_or(i64::from(job.worker_count()) + 1, i64::from)
+    let together = i64::from(job.worker_count()) + i64::from(launcher_comes_along(job));
+    job.gang.min_members.map_or(together, i64::from)
+}
+
+/// A launcher that waits for its workers must not be counted with them: the scheduler would hold
+/// the workers back until the launcher comes, and the launcher comes when they are Ready.
+fn launcher_comes_along(job: &Job) -> bool {
+    job.workers.is_none() || job.launcher_start == LauncherStart::AtOnce
 }
 
 /// As the user says, otherwise as the launcher's template says, otherwise as the workers' does.
@@ -121,7 +126,8 @@ fn min_resources(observed: &Observed, members: i64) -> Option<Value> {
         .workers
         .as_ref()
         .map(|workers| (workers.count, &workers.role));
-    let roles = [Some((1, &job.launcher)), workers];
+    let launcher = launcher_comes_along(job).then_some((1, &job.launcher));
+    let roles = [launcher, workers];
     let mut roles: Vec<_> = roles.into_iter().flatten().collect();
     let priority = |template: &Value| {
         class_of(template)

@@ -41,8 +41,14 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     let mut metadata = draft.metadata;
     metadata.insert("name".to_owned(), name.as_str().into());
     metadata.insert("namespace".to_owned(), job.owner.namespace.as_str().into());
-    metadata.insert("ownerReferences".to_owned(), json!([owner_reference(&job.owner)]));
-    let body =
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draft.spec});
-    Object { kind: Kind::Pod, name, body }
+    metadata.insert(
+        "ownerReferences".to_owned(),
+        json!([owner_reference(&job.owner)]),
+    );
+    let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draft.spec});
+    Object {
+        kind: Kind::Pod,
+        name,
+        body,
+    }
 }

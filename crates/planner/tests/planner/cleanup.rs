@@ -26,10 +26,18 @@ fn nothing_means_nothing() {
 fn all_takes_every_worker_in_one_request() {
     let plan = plan(&over(CleanUp::All));
     assert_eq!(plan.steps.concat().len(), 1);
-    let Action::DeleteWorkers { labels, fields, names } = &plan.steps[0][0] else {
+    let Action::DeleteWorkers {
+        labels,
+        fields,
+        names,
+    } = &plan.steps[0][0]
+    else {
         panic!("not a collection: {:?}", deeds(&plan))
     };
-    assert_eq!(labels, "muster.dev/job-uid=uid-demo,training.kubeflow.org/job-role=worker");
+    assert_eq!(
+        labels,
+        "muster.dev/job-uid=uid-demo,training.kubeflow.org/job-role=worker"
+    );
     assert_eq!(fields, "");
     assert_eq!(names.len(), 8);
 }
@@ -62,7 +70,9 @@ fn pods_on_their_way_out_are_not_deleted_again() {
 #[test]
 fn workers_above_the_current_count_go_too() {
     let scaled = over(CleanUp::All).with(|world| world.job.workers.as_mut().unwrap().count = 1);
-    let Action::DeleteWorkers { names, .. } = &plan(&scaled).steps[0][0] else { panic!("one") };
+    let Action::DeleteWorkers { names, .. } = &plan(&scaled).steps[0][0] else {
+        panic!("one")
+    };
     assert_eq!(names.len(), 8);
 }
 
@@ -72,26 +82,38 @@ fn where_a_selection_would_reach_others_each_worker_is_named() {
     assert_eq!(deeds(&plan(&crowded)).len(), 8);
     let unlabelled = over(CleanUp::All).with(|world| world.workers[3].labelled = false);
     let plan = plan(&unlabelled);
-    assert!(plan.steps[0].iter().all(|action| matches!(action, Action::Delete { .. })));
+    assert!(
+        plan.steps[0]
+            .iter()
+            .all(|action| matches!(action, Action::Delete { .. }))
+    );
 }
 
 #[test]
 fn the_time_to_live_is_handed_to_the_job_once_the_outcome_is_recorded() {
     let done = over(CleanUp::Nothing).with(|world| world.job.policy.ttl_secs = Some(0));
-    assert_eq!(patch(&plan(&done)), json!({"spec": {"ttlSecondsAfterFinished": 0}}));
+    assert_eq!(
+        patch(&plan(&done)),
+        json!({"spec": {"ttlSecondsAfterFinished": 0}})
+    );
     let before = done.clone().with(|world| world.recorded.outcome = None);
     assert!(plan(&before).steps.is_empty(), "not before");
     let after = done.settled();
     assert_eq!(plan(&after).status.phase, Phase::Finished);
     let collected = after.with(|world| world.launcher = Slot::Absent);
-    assert!(plan(&collected).steps.is_empty(), "a collected Job is not made again");
+    assert!(
+        plan(&collected).steps.is_empty(),
+        "a collected Job is not made again"
+    );
 }
 
 #[test]
 fn a_finished_job_ignores_suspension_and_scaling() {
-    let changed = world(job("demo").workers(1)).over(Verdict::Succeeded).with(|world| {
-        world.job.policy.suspended = true;
-        world.job.workers.as_mut().unwrap().count = 5;
-    });
+    let changed = world(job("demo").workers(1))
+        .over(Verdict::Succeeded)
+        .with(|world| {
+            world.job.policy.suspended = true;
+            world.job.workers.as_mut().unwrap().count = 5;
+        });
     assert!(plan(&changed).steps.is_empty());
 }

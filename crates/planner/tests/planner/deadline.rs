@@ -5,7 +5,10 @@ use planner::observed::Slot;
 use planner::{Job, Observed, Reason, Verdict, plan};
 
 fn bounded() -> Job {
-    job("demo").workers(2).launcher_waits().with(|job| job.policy.deadline_secs = Some(30))
+    job("demo")
+        .workers(2)
+        .launcher_waits()
+        .with(|job| job.policy.deadline_secs = Some(30))
 }
 
 fn at(observed: &Observed, secs: i64) -> planner::Plan {
@@ -35,7 +38,11 @@ fn a_suspended_job_has_no_deadline_and_a_resumed_one_a_new_one() {
     let held = world(bounded().suspended()).settled().recorded();
     assert_eq!(at(&held, 600).status.outcome, None);
     let resumed = held.with(|world| world.job.policy.suspended = false);
-    assert_eq!(at(&resumed, 600).status.outcome, None, "its clock starts now");
+    assert_eq!(
+        at(&resumed, 600).status.outcome,
+        None,
+        "its clock starts now"
+    );
 }
 
 #[test]
@@ -46,7 +53,9 @@ fn a_launcher_held_back_after_a_resume_is_bound_too() {
         .with(|world| world.job.policy.suspended = false)
         .settled()
         .recorded();
-    let Slot::Ours(launcher) = &resumed.launcher else { panic!("it exists") };
+    let Slot::Ours(launcher) = &resumed.launcher else {
+        panic!("it exists")
+    };
     assert!(launcher.suspended);
     assert!(at(&resumed, 31).status.outcome.is_some());
 }

@@ -13,9 +13,17 @@ fn taken(change: impl FnOnce(&mut Observed)) -> Observed {
 #[test]
 fn a_name_held_by_others_stops_everything_and_is_named() {
     let cases: [(Observed, Kind, &str); 5] = [
-        (taken(|w| w.launcher = Slot::Foreign), Kind::Job, "demo-launcher"),
+        (
+            taken(|w| w.launcher = Slot::Foreign),
+            Kind::Job,
+            "demo-launcher",
+        ),
         (taken(|w| w.service = Slot::Foreign), Kind::Service, "demo"),
-        (taken(|w| w.config = Slot::Foreign), Kind::ConfigMap, "demo-config"),
+        (
+            taken(|w| w.config = Slot::Foreign),
+            Kind::ConfigMap,
+            "demo-config",
+        ),
         (taken(|w| w.key = Slot::Foreign), Kind::Secret, "demo-ssh"),
         (
             taken(|w| {
@@ -36,15 +44,18 @@ fn a_name_held_by_others_stops_everything_and_is_named() {
             kind.as_str()
         );
         assert_eq!(plan.status.message, expected);
-        let waiting = WaitingOn::Name { kind, name: name.to_owned() };
+        let waiting = WaitingOn::Name {
+            kind,
+            name: name.to_owned(),
+        };
         assert_eq!(plan.because, Because::Waiting(waiting));
     }
 }
 
 #[test]
 fn the_job_goes_on_when_the_name_is_free() {
-    let free = taken(|world| world.service = Slot::Foreign)
-        .with(|world| world.service = Slot::Absent);
+    let free =
+        taken(|world| world.service = Slot::Foreign).with(|world| world.service = Slot::Absent);
     assert_eq!(deeds(&plan(&free)), ["create Service demo"]);
 }
 
@@ -59,7 +70,12 @@ fn a_refusal_is_said_and_not_repeated_before_its_time() {
     let early = plan(&refused);
     assert!(early.steps.is_empty());
     assert_eq!(early.status.reason, Some(Reason::Invalid));
-    assert!(early.status.message.contains("spec.containers[0].image: Required value"));
+    assert!(
+        early
+            .status
+            .message
+            .contains("spec.containers[0].image: Required value")
+    );
     assert_eq!(early.wake, Some(noon_and(60)));
 
     let later = plan(&refused.with(|world| world.now = noon_and(60)));
@@ -69,13 +85,22 @@ fn a_refusal_is_said_and_not_repeated_before_its_time() {
 #[test]
 fn refusals_have_their_own_words() {
     let cases = [
-        (403, "pods \"x\" is forbidden: exceeded quota: gpu", Reason::QuotaExceeded),
-        (403, "pods \"x\" is forbidden: violates PodSecurity \"restricted\"", Reason::PodSecurityDenied),
+        (
+            403,
+            "pods \"x\" is forbidden: exceeded quota: gpu",
+            Reason::QuotaExceeded,
+        ),
+        (
+            403,
+            "pods \"x\" is forbidden: violates PodSecurity \"restricted\"",
+            Reason::PodSecurityDenied,
+        ),
         (403, "no", Reason::Refused),
         (400, "bad", Reason::Invalid),
     ];
     for (code, message, reason) in cases {
-        let refused = world(job("demo").workers(2)).refusing(Kind::Pod, "demo-worker-1", code, message);
+        let refused =
+            world(job("demo").workers(2)).refusing(Kind::Pod, "demo-worker-1", code, message);
         assert_eq!(plan(&refused).status.reason, Some(reason), "{message}");
     }
 }
@@ -88,5 +113,8 @@ fn every_kind_of_refusal_names_its_object() {
         assert_eq!(message, format!("{} {name} was refused: no", kind.as_str()));
     }
     let refused = world(job("demo")).refusing(Kind::Job, "demo-launcher", 422, "bad template");
-    assert_eq!(plan(&refused).status.message, "launcher pod created failed: bad template");
+    assert_eq!(
+        plan(&refused).status.message,
+        "launcher pod created failed: bad template"
+    );
 }

@@ -587,3 +587,14 @@ fn without_a_gang_scheduler_there_is_no_group() {
     let suspended = left_over.with(|world| world.job.policy.suspended = true);
     assert!(group_actions(&plan(&suspended)).is_empty());
 }
+
+#[test]
+fn a_launcher_that_waits_for_its_workers_is_not_in_their_gang() {
+    for (waits, members) in [(false, 4), (true, 3)] {
+        let job = job("demo").workers(3);
+        let job = if waits { job.launcher_waits() } else { job };
+        let world = world(job).with(|world| world.site.gang = Some(volcano()));
+        let group = super::created_one(&plan(&world), Kind::VolcanoPodGroup, "demo");
+        assert_eq!(group["spec"]["minMember"], members);
+    }
+}

@@ -78,7 +78,10 @@ fn the_config_map_lists_the_hosts() {
                                   echo demo-worker-1.demo.team-a.svc\n",
         },
     });
-    assert_eq!(created_one(&plan(&demo()), Kind::ConfigMap, "demo-config"), expected);
+    assert_eq!(
+        created_one(&plan(&demo()), Kind::ConfigMap, "demo-config"),
+        expected
+    );
 }
 
 #[test]
@@ -89,7 +92,10 @@ fn the_secret_is_asked_for_without_its_key() {
         "metadata": child("demo-ssh"),
         "type": "kubernetes.io/ssh-auth",
     });
-    assert_eq!(created_one(&plan(&demo()), Kind::Secret, "demo-ssh"), expected);
+    assert_eq!(
+        created_one(&plan(&demo()), Kind::Secret, "demo-ssh"),
+        expected
+    );
 }
 
 #[test]
@@ -124,7 +130,10 @@ fn a_worker_runs_sshd_under_its_own_name() {
             "volumes": [key_volume()],
         },
     });
-    assert_eq!(created_one(&plan(&demo()), Kind::Pod, "demo-worker-1"), expected);
+    assert_eq!(
+        created_one(&plan(&demo()), Kind::Pod, "demo-worker-1"),
+        expected
+    );
 }
 
 #[test]
@@ -178,5 +187,8 @@ fn the_launcher_job_finds_the_hosts_with_open_mpi_4_and_5() {
             },
         },
     });
-    assert_eq!(created_one(&plan(&demo()), Kind::Job, "demo-launcher"), expected);
+    assert_eq!(
+        created_one(&plan(&demo()), Kind::Job, "demo-launcher"),
+        expected
+    );
 }

@@ -9,7 +9,10 @@ use super::{created_one, patch};
 
 fn hostfile(observed: &Observed) -> String {
     let config = created_one(&plan(observed), Kind::ConfigMap, "demo-config");
-    config["data"]["hostfile"].as_str().expect("the host list is text").to_owned()
+    config["data"]["hostfile"]
+        .as_str()
+        .expect("the host list is text")
+        .to_owned()
 }
 
 fn in_domain(job: Job) -> Observed {
@@ -32,10 +35,17 @@ fn open_mpi_counts_slots_by_name() {
 #[test]
 fn intel_and_mpich_count_slots_after_a_colon() {
     for mpi in [Mpi::Intel, Mpi::Mpich] {
-        let ten = world(job("demo").workers(1).with(|job| (job.mpi, job.slots) = (mpi, 10)));
+        let ten = world(
+            job("demo")
+                .workers(1)
+                .with(|job| (job.mpi, job.slots) = (mpi, 10)),
+        );
         assert_eq!(hostfile(&ten), "demo-worker-0.demo.team-a.svc:10\n");
         let domain = in_domain(job("demo").workers(1).with(|job| job.mpi = mpi));
-        assert_eq!(hostfile(&domain), "demo-worker-0.demo.team-a.svc.cluster.local:1\n");
+        assert_eq!(
+            hostfile(&domain),
+            "demo-worker-0.demo.team-a.svc.cluster.local:1\n"
+        );
     }
 }
 
@@ -69,7 +79,10 @@ fn script(observed: &Observed) -> String {
         true => created_one(&plan(observed), Kind::ConfigMap, "demo-config")["data"].clone(),
         false => patch(&plan(observed))["data"].clone(),
     };
-    script["discover_hosts.sh"].as_str().expect("the script is text").to_owned()
+    script["discover_hosts.sh"]
+        .as_str()
+        .expect("the script is text")
+        .to_owned()
 }
 
 #[test]
@@ -81,7 +94,9 @@ fn an_elastic_job_discovers_nobody_before_its_pods_run() {
 
 #[test]
 fn an_elastic_job_discovers_the_workers_that_run() {
-    let started = world(as_host(elastic(2))).settled().workers_are(PodPhase::Running);
+    let started = world(as_host(elastic(2)))
+        .settled()
+        .workers_are(PodPhase::Running);
     let expected = "#!/bin/sh\n\
                     echo demo-launcher.demo.team-a.svc\n\
                     echo demo-worker-0.demo.team-a.svc\n\
@@ -97,10 +112,13 @@ fn an_elastic_job_discovers_the_workers_that_run() {
 
 #[test]
 fn the_script_is_sorted_whatever_the_order_of_the_pods() {
-    let shuffled = world(elastic(3)).settled().workers_are(PodPhase::Running).with(|world| {
-        world.workers.swap(0, 2);
-        world.workers.swap(1, 2);
-    });
+    let shuffled = world(elastic(3))
+        .settled()
+        .workers_are(PodPhase::Running)
+        .with(|world| {
+            world.workers.swap(0, 2);
+            world.workers.swap(1, 2);
+        });
     let script = script(&shuffled);
     let hosts: Vec<&str> = script.lines().skip(1).collect();
     let mut sorted = hosts.clone();
@@ -111,6 +129,11 @@ fn the_script_is_sorted_whatever_the_order_of_the_pods() {
 
 #[test]
 fn a_job_that_is_not_elastic_is_told_all_hosts_once() {
-    let started = world(job("demo").workers(3)).settled().workers_are(PodPhase::Running);
-    assert!(plan(&started).steps.is_empty(), "nothing is rewritten as pods start");
+    let started = world(job("demo").workers(3))
+        .settled()
+        .workers_are(PodPhase::Running);
+    assert!(
+        plan(&started).steps.is_empty(),
+        "nothing is rewritten as pods start"
+    );
 }

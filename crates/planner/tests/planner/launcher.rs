@@ -13,14 +13,20 @@ fn a_waiting_launcher_comes_only_when_all_workers_are_ready() {
         .workers_are(PodPhase::Running);
     let waiting = plan(&running);
     assert!(waiting.steps.is_empty(), "running is not ready");
-    assert_eq!(waiting.status.launcher, None, "there is no launcher to count");
+    assert_eq!(
+        waiting.status.launcher, None,
+        "there is no launcher to count"
+    );
     assert_eq!(waiting.status.workers.active, 2);
     assert_eq!(waiting.status.reason, Some(Reason::WaitingForWorkers));
 
     let half = running.clone().with(|world| world.workers[0].ready = true);
     assert!(plan(&half).steps.is_empty());
 
-    assert_eq!(deeds(&plan(&running.workers_ready())), ["create Job demo-launcher"]);
+    assert_eq!(
+        deeds(&plan(&running.workers_ready())),
+        ["create Job demo-launcher"]
+    );
 }
 
 #[test]
@@ -34,10 +40,15 @@ fn a_ready_worker_that_is_leaving_does_not_open_the_gate() {
 
 #[test]
 fn a_pod_without_a_worker_name_does_not_open_the_gate() {
-    let odd = world(job("demo").workers(1).launcher_waits()).settled().with(|world| {
-        let stray = planner::fixtures::pod("demo-stray");
-        world.workers.push(planner::observed::Pod { ready: true, ..stray });
-    });
+    let odd = world(job("demo").workers(1).launcher_waits())
+        .settled()
+        .with(|world| {
+            let stray = planner::fixtures::pod("demo-stray");
+            world.workers.push(planner::observed::Pod {
+                ready: true,
+                ..stray
+            });
+        });
     assert!(plan(&odd).steps.is_empty());
 }
 
@@ -60,7 +71,9 @@ fn a_job_without_workers_has_no_gate() {
 
 #[test]
 fn a_deleted_launcher_is_made_again_but_never_beside_a_live_one() {
-    let gone = world(job("demo").workers(1)).running().with(|world| world.launcher = Slot::Absent);
+    let gone = world(job("demo").workers(1))
+        .running()
+        .with(|world| world.launcher = Slot::Absent);
     assert!(plan(&gone).steps.is_empty(), "its pod still runs");
     let dead = gone.with(|world| world.launcher_pods.clear());
     assert_eq!(deeds(&plan(&dead)), ["create Job demo-launcher"]);
@@ -69,7 +82,9 @@ fn a_deleted_launcher_is_made_again_but_never_beside_a_live_one() {
 #[test]
 fn a_launcher_that_somebody_suspended_is_resumed() {
     let held = world(job("demo").workers(1)).running().with(|world| {
-        let Slot::Ours(launcher) = &mut world.launcher else { panic!("it runs") };
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("it runs")
+        };
         launcher.suspended = true;
     });
     assert_eq!(deeds(&plan(&held)), ["patch Job demo-launcher"]);
@@ -78,7 +93,9 @@ fn a_launcher_that_somebody_suspended_is_resumed() {
 #[test]
 fn a_failed_try_is_counted_and_left_to_the_job_controller() {
     let retried = world(job("demo").workers(2)).running().with(|world| {
-        let Slot::Ours(launcher) = &mut world.launcher else { panic!("it runs") };
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("it runs")
+        };
         launcher.failed_pods = 1;
         world.launcher_pods[0].phase = PodPhase::Failed;
     });

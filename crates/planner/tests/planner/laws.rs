@@ -2,26 +2,44 @@
 
 use planner::fixtures::{job, pod, world};
 use planner::job::{CleanUp, LauncherStart, Mpi};
-use planner::observed::{LauncherEnd, Pod, PodPhase, Slot};
+use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot};
 use planner::{Job, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
 fn jobs() -> impl Strategy<Value = Job> {
     let mpi = prop_oneof![Just(Mpi::OpenMpi), Just(Mpi::Intel), Just(Mpi::Mpich)];
-    let clean =
-        prop_oneof![Just(CleanUp::Nothing), Just(CleanUp::Running), Just(CleanUp::All)];
-    let start = prop_oneof![Just(LauncherStart::AtOnce), Just(LauncherStart::WhenWorkersReady)];
-    (mpi, clean, start, 0..4_u32, any::<[bool; 3]>(), prop::option::of(0..90_u32)).prop_map(
-        |(mpi, clean, start, workers, [as_host, elastic, suspended], secs)| {
-            let job = if workers == 0 { job("demo") } else { job("demo").workers(workers) };
-            job.with(|job| {
-                (job.mpi, job.policy.clean, job.launcher_start) = (mpi, clean, start);
-                (job.launcher_is_host, job.elastic) = (as_host, elastic);
-                job.policy.suspended = suspended;
-                (job.policy.ttl_secs, job.policy.deadline_secs) = (secs, secs.map(u64::from));
-            })
-        },
+    let clean = prop_oneof![
+        Just(CleanUp::Nothing),
+        Just(CleanUp::Running),
+        Just(CleanUp::All)
+    ];
+    let start = prop_oneof![
+        Just(LauncherStart::AtOnce),
+        Just(LauncherStart::WhenWorkersReady)
+    ];
+    (
+        mpi,
+        clean,
+        start,
+        0..4_u32,
+        any::<[bool; 3]>(),
+        prop::option::of(0..90_u32),
     )
+        .prop_map(
+            |(mpi, clean, start, workers, [as_host, elastic, suspended], secs)| {
+                let job = if workers == 0 {
+                    job("demo")
+                } else {
+                    job("demo").workers(workers)
+                };
+                job.with(|job| {
+                    (job.mpi, job.policy.clean, job.launcher_start) = (mpi, clean, start);
+                    (job.launcher_is_host, job.elastic) = (as_host, elastic);
+                    job.policy.suspended = suspended;
+                    (job.policy.ttl_secs, job.policy.deadline_secs) = (secs, secs.map(u64::from));
+                })
+            },
+        )
 }
 
 /// One thing that may happen to a job from outside.
@@ -76,6 +94,15 @@ fn happenings() -> impl Strategy<Value = Happening> {
     ]
 }
 
+fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
+    let plugins = GangScheduler::SchedulerPlugins("gangs".to_owned());
+    prop_oneof![
+        Just(None),
+        Just(Some(GangScheduler::Volcano)),
+        Just(Some(plugins))
+    ]
+}
+
 fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
     let count = world.workers.len();
     (count > 0).then(|| &mut world.workers[usize::from(index) % count])
@@ -113,7 +140,10 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::LauncherPod(phase) => {
-            world.launcher_pods = vec![Pod { phase, ..pod("l-0") }];
+            world.launcher_pods = vec![Pod {
+                phase,
+                ..pod("l-0")
+            }];
         }
         Happening::LauncherComplete => end(world, LauncherEnd::Complete { at: None }),
         Happening::LauncherFailed => {
@@ -153,9 +183,10 @@ proptest! {
     #[test]
     fn every_plan_of_every_history_obeys_the_laws(
         job in jobs(),
+        gang in sites(),
         history in prop::collection::vec(happenings(), 0..40),
     ) {
-        let mut world = world(job);
+        let mut world = world(job).with(|world| world.site.gang = gang);
         let mut outcome = None;
         for happening in history {
             happen(&mut world, happening);
@@ -172,8 +203,12 @@ proptest! {
 
     /// Once nothing happens from outside any more, plans come to rest.
     #[test]
-    fn plans_come_to_rest(job in jobs(), history in prop::collection::vec(happenings(), 0..20)) {
-        let mut world = world(job);
+    fn plans_come_to_rest(
+        job in jobs(),
+        gang in sites(),
+        history in prop::collection::vec(happenings(), 0..20),
+    ) {
+        let mut world = world(job).with(|world| world.site.gang = gang);
         for happening in history {
             happen(&mut world, happening);
         }

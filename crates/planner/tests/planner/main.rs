@@ -39,7 +39,12 @@ fn deed(action: &Action) -> String {
         Action::Create(object) | Action::CreateKey(object) => {
             format!("create {} {}", object.kind.as_str(), object.name)
         }
-        Action::Patch { kind, name, subresource: Some(part), .. } => {
+        Action::Patch {
+            kind,
+            name,
+            subresource: Some(part),
+            ..
+        } => {
             format!("patch {} {name}/{part}", kind.as_str())
         }
         Action::Patch { kind, name, .. } => format!("patch {} {name}", kind.as_str()),
@@ -60,19 +65,27 @@ fn created(plan: &Plan) -> Vec<Object> {
 
 /// The one object of this name that the plan creates.
 fn created_one(plan: &Plan, kind: Kind, name: &str) -> Value {
-    let found = created(plan).into_iter().find(|o| o.kind == kind && o.name == name);
-    found.unwrap_or_else(|| panic!("no {} {name} in {:?}", kind.as_str(), deeds(plan))).body
+    let found = created(plan)
+        .into_iter()
+        .find(|o| o.kind == kind && o.name == name);
+    found
+        .unwrap_or_else(|| panic!("no {} {name} in {:?}", kind.as_str(), deeds(plan)))
+        .body
 }
 
 /// The body of the one patch.
 fn patch(plan: &Plan) -> Value {
-    let mut patches = plan.steps.iter().flatten().filter_map(|action| match action {
-        Action::Patch { merge, .. } => Some(merge.clone()),
-        Action::Create(_)
-        | Action::CreateKey(_)
-        | Action::Delete { .. }
-        | Action::DeleteWorkers { .. } => None,
-    });
+    let mut patches = plan
+        .steps
+        .iter()
+        .flatten()
+        .filter_map(|action| match action {
+            Action::Patch { merge, .. } => Some(merge.clone()),
+            Action::Create(_)
+            | Action::CreateKey(_)
+            | Action::Delete { .. }
+            | Action::DeleteWorkers { .. } => None,
+        });
     let patch = patches.next().expect("the plan has a patch");
     assert!(patches.next().is_none(), "the plan has one patch only");
     patch

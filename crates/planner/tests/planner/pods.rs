@@ -18,21 +18,43 @@ fn worker(job: Job, index: u32) -> Value {
 }
 
 fn variables(container: &Value) -> Vec<String> {
-    let env = container["env"].as_array().expect("the container has variables").iter();
-    env.map(|v| format!("{}={}", v["name"].as_str().unwrap(), v["value"].as_str().unwrap()))
-        .collect()
+    let env = container["env"]
+        .as_array()
+        .expect("the container has variables")
+        .iter();
+    env.map(|v| {
+        format!(
+            "{}={}",
+            v["name"].as_str().unwrap(),
+            v["value"].as_str().unwrap()
+        )
+    })
+    .collect()
 }
 
 #[test]
 fn a_launcher_that_is_a_host_has_index_0_and_keeps_its_gpus() {
-    let as_host = job("demo").workers(1).with(|job| job.launcher_is_host = true);
+    let as_host = job("demo")
+        .workers(1)
+        .with(|job| job.launcher_is_host = true);
     let template = &launcher(as_host.clone())["spec"]["template"];
-    assert_eq!(template["metadata"]["labels"]["training.kubeflow.org/replica-index"], "0");
+    assert_eq!(
+        template["metadata"]["labels"]["training.kubeflow.org/replica-index"],
+        "0"
+    );
     let variables = variables(&template["spec"]["containers"][0]);
-    assert!(!variables.iter().any(|variable| variable.starts_with("NVIDIA_")), "{variables:?}");
+    assert!(
+        !variables
+            .iter()
+            .any(|variable| variable.starts_with("NVIDIA_")),
+        "{variables:?}"
+    );
 
     let worker = worker(as_host.clone(), 0);
-    assert_eq!(worker["metadata"]["labels"]["training.kubeflow.org/replica-index"], "1");
+    assert_eq!(
+        worker["metadata"]["labels"]["training.kubeflow.org/replica-index"],
+        "1"
+    );
     assert_eq!(worker["spec"]["hostname"], "demo-worker-0");
 
     let service = created_one(&plan(&world(as_host)), Kind::Service, "demo");
@@ -41,7 +63,9 @@ fn a_launcher_that_is_a_host_has_index_0_and_keeps_its_gpus() {
 
 #[test]
 fn intel_gets_its_own_variables() {
-    let intel = job("demo").workers(1).with(|job| (job.mpi, job.slots) = (Mpi::Intel, 5));
+    let intel = job("demo")
+        .workers(1)
+        .with(|job| (job.mpi, job.slots) = (Mpi::Intel, 5));
     let container = &launcher(intel)["spec"]["template"]["spec"]["containers"][0];
     let expected = [
         "K_MPI_JOB_ROLE=launcher",
@@ -109,7 +133,10 @@ fn what_users_write_comes_first_and_stays() {
     let (spec, metadata) = (&pod["spec"], &pod["metadata"]);
     assert_eq!(metadata["name"], "demo-worker-12");
     assert_eq!(metadata["labels"]["foo"], "bar");
-    assert_eq!(metadata["labels"]["training.kubeflow.org/replica-index"], "12");
+    assert_eq!(
+        metadata["labels"]["training.kubeflow.org/replica-index"],
+        "12"
+    );
     assert_eq!(metadata["annotations"], json!({"a": "b"}));
     assert_eq!(spec["dnsPolicy"], "ClusterFirstWithHostNet");
     let searches = json!(["mine.example", "demo.team-a.svc.cluster.local"]);
@@ -121,10 +148,19 @@ fn what_users_write_comes_first_and_stays() {
     assert_eq!(container["command"], json!(["/entrypoint.sh"]));
     assert_eq!(variables(container), ["FOO=bar", "K_MPI_JOB_ROLE=worker"]);
     assert_eq!(container["volumeMounts"][0]["name"], "fool-vol");
-    assert_eq!(container["volumeMounts"][1]["mountPath"], "/home/mpiuser/.ssh");
-    assert_eq!(spec["containers"][1], json!({"name": "sidecar", "env": [{"name": "X", "value": "y"}]}));
+    assert_eq!(
+        container["volumeMounts"][1]["mountPath"],
+        "/home/mpiuser/.ssh"
+    );
+    assert_eq!(
+        spec["containers"][1],
+        json!({"name": "sidecar", "env": [{"name": "X", "value": "y"}]})
+    );
     assert_eq!(spec["volumes"][0]["name"], "fool-vol");
-    assert!(spec["volumes"][1]["secret"].get("defaultMode").is_none(), "another user reads it");
+    assert!(
+        spec["volumes"][1]["secret"].get("defaultMode").is_none(),
+        "another user reads it"
+    );
 }
 
 #[test]
@@ -137,7 +173,10 @@ fn the_job_carries_deadline_and_retries_but_no_time_to_live_yet() {
     let template = &job["spec"]["template"];
     assert!(template["metadata"].get("ownerReferences").is_none());
     assert!(template["metadata"].get("name").is_none());
-    assert_eq!(template["spec"]["dnsConfig"], json!({"searches": ["mine.example"]}));
+    assert_eq!(
+        template["spec"]["dnsConfig"],
+        json!({"searches": ["mine.example"]})
+    );
     assert_eq!(template["spec"]["restartPolicy"], "OnFailure");
     assert_eq!(template["spec"]["containers"][1]["name"], "sidecar");
 }
@@ -148,7 +187,10 @@ fn a_worker_with_args_only_keeps_its_entrypoint() {
         let container = json!({"name": "main", "args": ["/usr/sbin/sshd", "-De"], "command": []});
         job.workers.as_mut().unwrap().role.template = json!({"spec": {"containers": [container]}});
     });
-    assert_eq!(worker(with_args, 0)["spec"]["containers"][0]["command"], json!([]));
+    assert_eq!(
+        worker(with_args, 0)["spec"]["containers"][0]["command"],
+        json!([])
+    );
 }
 
 #[test]
@@ -156,18 +198,32 @@ fn the_search_domain_follows_the_site() {
     let world = world(job("demo").workers(1))
         .with(|world| world.site.cluster_domain = "corp.example".to_owned());
     let pod = created_one(&plan(&world), Kind::Pod, "demo-worker-0");
-    assert_eq!(pod["spec"]["dnsConfig"]["searches"], json!(["demo.team-a.svc.corp.example"]));
+    assert_eq!(
+        pod["spec"]["dnsConfig"]["searches"],
+        json!(["demo.team-a.svc.corp.example"])
+    );
 }
 
 #[test]
 fn a_template_of_any_shape_is_rendered_without_a_panic() {
-    let shapes = [json!(null), json!("text"), json!(7), json!([]), json!({}), json!({"spec": 3})];
+    let shapes = [
+        json!(null),
+        json!("text"),
+        json!(7),
+        json!([]),
+        json!({}),
+        json!({"spec": 3}),
+    ];
     let nested = json!({"metadata": {"labels": 1}, "spec": {"containers": ["a"], "volumes": {}}});
     for shape in shapes.into_iter().chain([nested]) {
         let odd = job("demo").workers(1).with(|job| {
             job.launcher.template = shape.clone();
             job.workers.as_mut().unwrap().role.template = shape.clone();
         });
-        assert_eq!(worker(odd, 0)["spec"]["hostname"], "demo-worker-0", "{shape}");
+        assert_eq!(
+            worker(odd, 0)["spec"]["hostname"],
+            "demo-worker-0",
+            "{shape}"
+        );
     }
 }

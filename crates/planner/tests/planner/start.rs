@@ -20,7 +20,10 @@ fn everything_is_created_keys_before_pods_and_workers_before_the_launcher() {
             "create Job demo-launcher",
         ];
         assert_eq!(deeds(&plan), expected);
-        assert_eq!(plan.steps.iter().map(Vec::len).collect::<Vec<_>>(), [3, 2, 1]);
+        assert_eq!(
+            plan.steps.iter().map(Vec::len).collect::<Vec<_>>(),
+            [3, 2, 1]
+        );
         assert_eq!(plan.because, Because::Acting);
     }
 }
@@ -28,7 +31,13 @@ fn everything_is_created_keys_before_pods_and_workers_before_the_launcher() {
 #[test]
 fn a_settled_start_waits_for_its_workers_and_says_so() {
     let plan = plan(&world(job("demo").workers(2)).settled());
-    assert_eq!(plan.because, Because::Waiting(WaitingOn::Workers { running: 0, wanted: 2 }));
+    assert_eq!(
+        plan.because,
+        Because::Waiting(WaitingOn::Workers {
+            running: 0,
+            wanted: 2
+        })
+    );
     assert_eq!(plan.status.phase, Phase::Gathering);
     assert_eq!(plan.status.reason, Some(Reason::WaitingForWorkers));
     assert_eq!(plan.status.message, "0 of 2 workers run");
@@ -40,9 +49,17 @@ fn a_settled_start_waits_for_its_workers_and_says_so() {
 
 #[test]
 fn a_launcher_beside_pending_workers_is_counted_but_does_not_make_the_job_run() {
-    let early = world(job("demo").workers(8)).settled().launcher_pod("l-0", PodPhase::Running);
+    let early = world(job("demo").workers(8))
+        .settled()
+        .launcher_pod("l-0", PodPhase::Running);
     let status = plan(&early).status;
-    assert_eq!(status.launcher, Some(Count { active: 1, ..Count::default() }));
+    assert_eq!(
+        status.launcher,
+        Some(Count {
+            active: 1,
+            ..Count::default()
+        })
+    );
     assert_eq!(status.workers, Count::default());
     assert!(!status.running);
 }
@@ -52,8 +69,20 @@ fn launcher_and_all_workers_running_make_the_job_run() {
     let plan = plan(&world(job("demo").workers(8)).running());
     assert!(plan.status.running);
     assert_eq!(plan.status.phase, Phase::Running);
-    assert_eq!(plan.status.launcher, Some(Count { active: 1, ..Count::default() }));
-    assert_eq!(plan.status.workers, Count { active: 8, ..Count::default() });
+    assert_eq!(
+        plan.status.launcher,
+        Some(Count {
+            active: 1,
+            ..Count::default()
+        })
+    );
+    assert_eq!(
+        plan.status.workers,
+        Count {
+            active: 8,
+            ..Count::default()
+        }
+    );
     assert_eq!(plan.status.ready, 8);
     assert_eq!(plan.because, Because::Waiting(WaitingOn::Program));
 }
@@ -75,8 +104,9 @@ fn a_worker_whose_pod_is_gone_is_made_again_under_its_name() {
 
 #[test]
 fn a_worker_that_is_being_deleted_is_waited_for() {
-    let leaving =
-        world(job("demo").workers(1)).settled().with(|world| world.workers[0].deleting = true);
+    let leaving = world(job("demo").workers(1))
+        .settled()
+        .with(|world| world.workers[0].deleting = true);
     assert!(plan(&leaving).steps.is_empty());
 }
 
@@ -86,8 +116,15 @@ fn a_worker_that_failed_or_ended_is_kept_as_evidence() {
         let ended = world(job("demo").workers(2)).running().workers_are(phase);
         let plan = plan(&ended);
         assert!(plan.steps.is_empty());
-        assert_eq!(plan.status.workers.failed + plan.status.workers.succeeded, 2);
-        assert!(plan.status.message.contains("demo-worker-0 ended early"), "{}", plan.status.message);
+        assert_eq!(
+            plan.status.workers.failed + plan.status.workers.succeeded,
+            2
+        );
+        assert!(
+            plan.status.message.contains("demo-worker-0 ended early"),
+            "{}",
+            plan.status.message
+        );
     }
 }
 
@@ -96,28 +133,43 @@ fn scaling_up_adds_workers_and_hosts() {
     let more = world(job("demo").workers(1)).running().with(|world| {
         world.job.workers.as_mut().unwrap().count = 3;
     });
-    let expected =
-        ["patch ConfigMap demo-config", "create Pod demo-worker-1", "create Pod demo-worker-2"];
+    let expected = [
+        "patch ConfigMap demo-config",
+        "create Pod demo-worker-1",
+        "create Pod demo-worker-2",
+    ];
     assert_eq!(deeds(&plan(&more)), expected);
 }
 
 #[test]
 fn scaling_down_takes_the_highest_workers_only() {
     for launcher_is_host in [false, true] {
-        let fewer = world(job("demo").workers(3).with(|job| job.launcher_is_host = launcher_is_host))
-            .running()
-            .with(|world| world.job.workers.as_mut().unwrap().count = 1);
-        let expected =
-            ["patch ConfigMap demo-config", "delete Pod demo-worker-1", "delete Pod demo-worker-2"];
+        let fewer = world(
+            job("demo")
+                .workers(3)
+                .with(|job| job.launcher_is_host = launcher_is_host),
+        )
+        .running()
+        .with(|world| world.job.workers.as_mut().unwrap().count = 1);
+        let expected = [
+            "patch ConfigMap demo-config",
+            "delete Pod demo-worker-1",
+            "delete Pod demo-worker-2",
+        ];
         assert_eq!(deeds(&plan(&fewer)), expected);
     }
 }
 
 #[test]
 fn removing_the_worker_entry_removes_the_workers() {
-    let none = world(job("demo").workers(2)).running().with(|world| world.job.workers = None);
+    let none = world(job("demo").workers(2))
+        .running()
+        .with(|world| world.job.workers = None);
     let deeds = deeds(&plan(&none));
-    assert_eq!(deeds[1..], ["delete Pod demo-worker-0", "delete Pod demo-worker-1"]);
+    assert_eq!(
+        deeds[1..],
+        ["delete Pod demo-worker-0", "delete Pod demo-worker-1"]
+    );
 }
 
 #[test]
@@ -127,12 +179,19 @@ fn a_drifted_service_or_host_list_is_put_right() {
             service.selector.insert("stray".to_owned(), "x".to_owned());
         }
         if let Slot::Ours(config) = &mut world.config {
-            config.data.insert("hostfile".to_owned(), "nonsense".to_owned());
+            config
+                .data
+                .insert("hostfile".to_owned(), "nonsense".to_owned());
         }
     });
     let plan = plan(&drifted);
-    assert_eq!(deeds(&plan), ["patch Service demo", "patch ConfigMap demo-config"]);
-    let planner::Action::Patch { merge, .. } = &plan.steps[0][0] else { panic!("a patch") };
+    assert_eq!(
+        deeds(&plan),
+        ["patch Service demo", "patch ConfigMap demo-config"]
+    );
+    let planner::Action::Patch { merge, .. } = &plan.steps[0][0] else {
+        panic!("a patch")
+    };
     assert_eq!(merge["spec"]["selector"]["stray"], serde_json::Value::Null);
 }
 
@@ -157,10 +216,21 @@ fn waiting_names_the_pod_that_holds_things_up() {
 #[test]
 fn names_that_only_look_like_workers_are_not() {
     let job = job("demo");
-    for name in ["demo-worker-", "demo-worker-01", "demo-worker--1", "demo-worker-+1", "other-worker-1"] {
+    for name in [
+        "demo-worker-",
+        "demo-worker-01",
+        "demo-worker--1",
+        "demo-worker-+1",
+        "other-worker-1",
+    ] {
         assert_eq!(job.worker_index(name), None, "{name}");
     }
     assert_eq!(job.worker_index("demo-worker-10"), Some(10));
-    let odd = world(job.workers(1)).settled().with(|world| world.workers.push(pod("demo-worker-x")));
-    assert!(plan(&odd).steps.is_empty(), "a pod of ours with an odd name is left alone");
+    let odd = world(job.workers(1))
+        .settled()
+        .with(|world| world.workers.push(pod("demo-worker-x")));
+    assert!(
+        plan(&odd).steps.is_empty(),
+        "a pod of ours with an odd name is left alone"
+    );
 }

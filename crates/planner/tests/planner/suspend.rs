@@ -35,7 +35,9 @@ fn at_rest_a_suspended_job_waits_for_its_user() {
 }
 
 fn suspended_while_running() -> Observed {
-    world(job("demo").workers(8)).running().with(|world| world.job.policy.suspended = true)
+    world(job("demo").workers(8))
+        .running()
+        .with(|world| world.job.policy.suspended = true)
 }
 
 #[test]
@@ -43,22 +45,37 @@ fn suspending_stops_the_launcher_and_removes_the_workers_at_once() {
     let plan = plan(&suspended_while_running());
     let deeds = deeds(&plan);
     assert_eq!(deeds[0], "patch Job demo-launcher");
-    assert!(deeds[1].starts_with("delete workers demo-worker-0 demo-worker-1"), "{deeds:?}");
+    assert!(
+        deeds[1].starts_with("delete workers demo-worker-0 demo-worker-1"),
+        "{deeds:?}"
+    );
     assert_eq!(patch(&plan), json!({"spec": {"suspend": true}}));
     assert_eq!(plan.status.workers, planner::Count::default());
-    assert_eq!(plan.status.launcher.expect("it exists").active, 1, "its pod still runs");
+    assert_eq!(
+        plan.status.launcher.expect("it exists").active,
+        1,
+        "its pod still runs"
+    );
     assert!(!plan.status.running);
-    assert_eq!(plan.status.started_at, suspended_while_running().recorded.started_at);
+    assert_eq!(
+        plan.status.started_at,
+        suspended_while_running().recorded.started_at
+    );
 }
 
 #[test]
 fn suspending_removes_workers_that_ended_too_whatever_the_clean_up_policy() {
     for clean in [CleanUp::Nothing, CleanUp::Running, CleanUp::All] {
-        let ended = suspended_while_running().workers_are(PodPhase::Failed).with(|world| {
-            world.job.policy.clean = clean;
-        });
+        let ended = suspended_while_running()
+            .workers_are(PodPhase::Failed)
+            .with(|world| {
+                world.job.policy.clean = clean;
+            });
         let deeds = deeds(&plan(&ended));
-        assert!(deeds[1].starts_with("delete workers demo-worker-0"), "{deeds:?}");
+        assert!(
+            deeds[1].starts_with("delete workers demo-worker-0"),
+            "{deeds:?}"
+        );
     }
 }
 
@@ -128,11 +145,16 @@ fn resuming_carries_scheduling_directives_over_and_nothing_else() {
 fn a_start_time_left_by_an_older_kubernetes_is_cleared_first() {
     let mut older = resumed(job("demo").workers(1)).with(|world| {
         admitted(&mut world.job);
-        let Slot::Ours(launcher) = &mut world.launcher else { panic!("it exists") };
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("it exists")
+        };
         launcher.started_at = Some(world.now);
     });
     let first = plan(&older);
-    assert_eq!(deeds(&first).last().unwrap(), "patch Job demo-launcher/status");
+    assert_eq!(
+        deeds(&first).last().unwrap(),
+        "patch Job demo-launcher/status"
+    );
     older.carry_out(&first);
     assert_eq!(patch(&plan(&older)), admitted_patch());
 }
@@ -141,20 +163,33 @@ fn a_start_time_left_by_an_older_kubernetes_is_cleared_first() {
 fn a_second_resume_replaces_node_selectors_and_keeps_foreign_labels() {
     let again = resumed(job("demo").workers(1)).with(|world| {
         admitted(&mut world.job);
-        let Slot::Ours(launcher) = &mut world.launcher else { panic!("it exists") };
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("it exists")
+        };
         launcher.directives.node_selector = json!({"pool": "old", "zone": "z"});
-        launcher.directives.labels.insert("theirs".to_owned(), "x".to_owned());
+        launcher
+            .directives
+            .labels
+            .insert("theirs".to_owned(), "x".to_owned());
     });
     let template = patch(&plan(&again))["spec"]["template"].clone();
-    assert_eq!(template["spec"]["nodeSelector"], json!({"pool": "a", "zone": null}));
+    assert_eq!(
+        template["spec"]["nodeSelector"],
+        json!({"pool": "a", "zone": null})
+    );
     assert!(template["metadata"]["labels"].get("theirs").is_none());
 }
 
 #[test]
 fn a_waiting_launcher_stays_suspended_after_a_resume_until_its_workers_are_ready() {
     let resumed = resumed(job("demo").workers(2).launcher_waits()).settled();
-    let Slot::Ours(launcher) = &resumed.launcher else { panic!("it exists") };
-    assert!(launcher.suspended, "the workers were made, the launcher was not started");
+    let Slot::Ours(launcher) = &resumed.launcher else {
+        panic!("it exists")
+    };
+    assert!(
+        launcher.suspended,
+        "the workers were made, the launcher was not started"
+    );
     assert_eq!(resumed.workers.len(), 2);
     let ready = resumed.workers_ready();
     assert_eq!(patch(&plan(&ready)), json!({"spec": {"suspend": false}}));
