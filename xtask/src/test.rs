@@ -74,6 +74,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     // A cluster costs minutes; what cargo alone can find is worth mending first.
     let sound = report.all_passed();
+    if !sound && args.only.is_none() {
+        println!("\n== api tests, cluster tests: not run, because of the failures above");
+    }
     if sound && wanted(Group::Api) {
         report.stage("api tests", || stages.api());
     }
