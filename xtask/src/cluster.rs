@@ -82,10 +82,13 @@ enum Action {
         #[arg(long)]
         no_images: bool,
     },
-    /// End the cluster and everything it made on this machine; its image stores stay
+    /// End the cluster and everything it made on this machine; its image stores and logs stay
     Down {
         #[command(flatten)]
         which: Which,
+        /// Remove the image stores and logs too
+        #[arg(long)]
+        purge: bool,
     },
     /// Show nodes, pods and where the kubeconfig file is
     Status {
@@ -161,6 +164,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             name,
             no_images,
         } => {
+            up::require_rights(nodes)?;
             let default = if nodes > 0 { WITH_NODES } else { WITHOUT_NODES };
             let archives = if nodes > 0 && !no_images {
                 images::ensure_all()?
@@ -175,7 +179,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
             })?);
             Ok(())
         }
-        Action::Down { which } => down(&which.name),
+        Action::Down { which, purge } => {
+            if purge {
+                down::purge(&which.name)
+            } else {
+                down(&which.name)
+            }
+        }
         Action::Status { which } => status(&which.running()?),
         Action::Env { which } => {
             print_env(&Running::of(&which.running()?));

@@ -16,6 +16,15 @@ pub(crate) fn down(name: &str) -> Result<()> {
     stop(&state)
 }
 
+/// Ends the cluster and removes its directory, with image stores and logs.
+pub(crate) fn purge(name: &str) -> Result<()> {
+    let state = State::named(name)?;
+    let _lock = state.hold()?;
+    stop(&state)?;
+    fs::remove_dir_all(state.dir())
+        .with_context(|| format!("cannot remove {}", state.dir().display()))
+}
+
 /// The caller holds the cluster's lock.
 pub(crate) fn stop(state: &State) -> Result<()> {
     if let Some(top) = processes::top(state) {
@@ -31,7 +40,7 @@ pub(crate) fn stop(state: &State) -> Result<()> {
             fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
         }
     }
-    if !network_is_in_use()? {
+    if may_unguard()? {
         network::unguard_ranges()?;
     }
     let left = leftovers(state)?;
@@ -62,17 +71,17 @@ pub(crate) fn leftovers(state: &State) -> Result<Vec<String>> {
         left.push(format!("process {pid}: {}", command.replace('\0', " ")));
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
-    let dir = state.dir().to_string_lossy();
+    let dir = format!("{}/", state.dir().display());
     left.extend(
         mounts
             .lines()
-            .filter(|line| line.contains(&*dir))
+            .filter(|line| line.contains(&dir))
             .map(|line| format!("mount {line}")),
     );
-    if network::has_link(&state.link()) {
+    if network::has_link(state.link()) {
         left.push(format!("network link {}", state.link()));
     }
-    if !network_is_in_use()? {
+    if may_unguard()? {
         left.extend(
             network::guarded_ranges()?
                 .iter()
@@ -87,12 +96,14 @@ pub(crate) fn leftovers(state: &State) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// Whether any cluster has been started with nodes and not ended since; they share the routes.
-fn network_is_in_use() -> Result<bool> {
+/// The routes serve all clusters with nodes: running ones have a link, starting ones a shape. Only
+/// root can have made the routes, so nobody else has anything to remove.
+fn may_unguard() -> Result<bool> {
     let shapes = State::all()?
         .into_iter()
         .filter_map(|state| Shape::read(&state).ok());
-    Ok(shapes.into_iter().any(|shape| shape.nodes > 0))
+    let in_use = !network::links().is_empty() || shapes.into_iter().any(|shape| shape.nodes > 0);
+    Ok(rustix::process::geteuid().is_root() && !in_use)
 }
 
 /// Killing the first process of a namespace kills the others too; what is found later was on its way

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -16,17 +17,19 @@ use crate::cache;
 pub(crate) struct State {
     name: String,
     dir: PathBuf,
+    /// Names what the cluster has outside of its directory. It follows from the directory, since a
+    /// cluster of the same name in another cache is another cluster.
+    tag: String,
 }
 
 impl State {
     pub(crate) fn named(name: &str) -> Result<Self> {
-        // The name becomes part of a network link's name, of which the kernel takes 15 characters.
         ensure!(
-            (1..=8).contains(&name.len())
+            (1..=20).contains(&name.len())
                 && name
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
-            "the cluster name `{name}` must be 1 to 8 small letters and digits"
+            "the cluster name `{name}` must be 1 to 20 small letters and digits"
         );
         let dir = cache::dir()?.join("cluster").join(name);
         // Each node hides these behind a memory file system of its own.
@@ -37,8 +40,10 @@ impl State {
             dir.display(),
             hidden.join(", ")
         );
+        let digest = cache::sha256(dir.as_os_str().as_bytes())?;
         Ok(Self {
             name: name.to_owned(),
+            tag: format!("{}{}", network::LINK_PREFIX, &digest[..8]),
             dir,
         })
     }
@@ -97,12 +102,12 @@ impl State {
         self.dir.join(node.name())
     }
     /// The machine's end of the only link into the cluster.
-    pub(crate) fn link(&self) -> String {
-        format!("muster-{}", self.name)
+    pub(crate) fn link(&self) -> &str {
+        &self.tag
     }
     /// What the names of all cgroups of this cluster begin with.
     pub(crate) fn cgroup_prefix(&self) -> String {
-        format!("muster-{}-", self.name)
+        format!("{}-", self.tag)
     }
     pub(crate) fn cgroup(&self, node: Node) -> String {
         format!("{}{}", self.cgroup_prefix(), node.name())
@@ -207,11 +212,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_would_not_fit_a_link_name_is_refused() {
-        assert!(State::named("ninechars").is_err());
-        assert!(State::named("Upper").is_err());
-        assert!(State::named("").is_err());
-        assert!(State::named("kube").is_ok_and(|state| state.link().len() <= 15));
+    fn a_link_name_fits_the_kernels_fifteen_characters() {
+        let state = State::named("acceptably1long2name").expect("a name of 20 characters");
+        assert!(state.link().len() <= 15, "{}", state.link());
+    }
+
+    #[test]
+    fn a_name_that_is_no_plain_word_is_refused() {
+        for name in ["", "Upper", "a/b", "..", "acceptably1long2name3"] {
+            assert!(State::named(name).is_err(), "{name}");
+        }
     }
 
     #[test]

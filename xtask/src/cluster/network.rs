@@ -22,6 +22,8 @@ pub(crate) const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 const LINKS: &str = "10.89.0.0/24";
 pub(crate) const PODS: &str = "10.244.0.0/16";
 pub(crate) const SERVICES: &str = "10.96.0.0/16";
+/// What the names of the links between the machine and its clusters begin with.
+pub(crate) const LINK_PREFIX: &str = "muster-";
 const RANGES: [&str; 3] = [LINKS, PODS, SERVICES];
 /// Behind every real route, so that the blackhole counts only while there is none.
 const LAST: &str = "4096";
@@ -76,16 +78,25 @@ pub(crate) fn link_machine(state: &State, top: u32) -> Result<()> {
 /// A network namespace goes away some time after its last process; its link is removed by hand, or
 /// the next cluster would find the name taken.
 pub(crate) fn unlink_machine(state: &State) -> Result<()> {
-    if !has_link(&state.link()) {
+    if !has_link(state.link()) {
         return Ok(());
     }
     // It may go away by itself between the question and the removal, which is just as good.
     let removed = ip(&format!("link del {}", state.link()));
-    if has_link(&state.link()) {
+    if has_link(state.link()) {
         removed.map(drop)
     } else {
         Ok(())
     }
+}
+
+/// Links from this machine to clusters, of whichever cache. A link goes away with its cluster.
+pub(crate) fn links() -> Vec<String> {
+    let devices = fs::read_dir("/sys/class/net").into_iter().flatten();
+    devices
+        .filter_map(|device| device.ok()?.file_name().into_string().ok())
+        .filter(|device| device.starts_with(LINK_PREFIX))
+        .collect()
 }
 
 pub(crate) fn has_link(link: &str) -> bool {

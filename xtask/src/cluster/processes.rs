@@ -16,7 +16,7 @@ pub(crate) const OF_NODE: &str = "MUSTER_PROCESS_OF_NODE";
 
 /// Every process of the cluster, containers included.
 pub(crate) fn of_cluster(state: &State) -> Vec<u32> {
-    let mark = format!("{OF_CLUSTER}={}", state.dir().display());
+    let mark = mark(state);
     let cgroup = format!("/{}", state.cgroup_prefix());
     all()
         .filter(|pid| has_variable(*pid, &mark) || is_in_cgroup(*pid, &cgroup))
@@ -47,7 +47,7 @@ pub(crate) fn top(state: &State) -> Option<u32> {
         .parse()
         .ok()?;
     // The file may be older than the machine's last start, and the number someone else's by now.
-    of_cluster(state).contains(&pid).then_some(pid)
+    has_variable(pid, &mark(state)).then_some(pid)
 }
 
 /// Ends the process now. One that has ended already is fine.
@@ -59,6 +59,10 @@ pub(crate) fn kill(pid: u32) -> Result<()> {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => bail!("cannot end process {pid}: {error}"),
     }
+}
+
+fn mark(state: &State) -> String {
+    format!("{OF_CLUSTER}={}", state.dir().display())
 }
 
 fn all() -> impl Iterator<Item = u32> {

@@ -27,7 +27,7 @@ pub(crate) fn built(name: &str) -> Result<PathBuf> {
     let mut inputs = vec![go.into_bytes(), flags.join(" ").into_bytes()];
     inputs.extend(sources(&module, name)?);
     let dir = cache::keyed(name, &inputs, |out| {
-        eprintln!("building {name} from source; all of Kubernetes takes minutes the first time");
+        eprintln!("building {name} from source (the first build of kube takes minutes)");
         command::run(
             Command::new("go")
                 .current_dir(&module)

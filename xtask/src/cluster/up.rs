@@ -24,9 +24,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub(crate) fn up(spec: &Spec) -> Result<Running> {
     let state = State::named(&spec.name)?;
     let has_nodes = spec.nodes > 0;
-    if has_nodes && !rustix::process::geteuid().is_root() {
-        bail!("a cluster with nodes needs root; `--nodes 0` starts just the API server without");
-    }
+    require_rights(spec.nodes)?;
     install_packages(has_nodes)?;
     let kube = programs::built("kube")?;
     let own_archives = if has_nodes {
@@ -46,6 +44,13 @@ pub(crate) fn up(spec: &Spec) -> Result<Running> {
     }
     load_into_running(&state, &spec.archives)?;
     Ok(Running::of(&state))
+}
+
+pub(crate) fn require_rights(nodes: u8) -> Result<()> {
+    if nodes > 0 && !rustix::process::geteuid().is_root() {
+        bail!("a cluster with nodes needs root; `--nodes 0` starts just the API server without");
+    }
+    Ok(())
 }
 
 /// Brings the archives into every node that has power.
@@ -142,7 +147,7 @@ fn await_up(state: &State, shape: &Shape, progress: &Progress) -> Result<()> {
         state,
         address: shape.api,
     };
-    let reach = |what: &str, log: &str, holds: &dyn Fn() -> bool| {
+    let reach = |what: &str, log: &str, holds: &dyn Fn() -> Result<bool>| {
         wait::until(what, LIMIT, &state.log(log), || {
             if processes::top(state).is_none() {
                 bail!(
@@ -150,13 +155,13 @@ fn await_up(state: &State, shape: &Shape, progress: &Progress) -> Result<()> {
                     wait::tail(&state.log("cluster"))
                 );
             }
-            Ok(holds())
+            holds()
         })?;
         progress.reached(what);
         anyhow::Ok(())
     };
     reach("API server ready", "apiserver", &|| {
-        state.api_ready_mark().exists() && api.is_ready()
+        Ok(state.api_ready_mark().exists() && api.is_ready())
     })?;
     if shape.nodes > 0 {
         let manifest = state.dir().join("coredns.yaml");
@@ -169,15 +174,30 @@ fn await_up(state: &State, shape: &Shape, progress: &Progress) -> Result<()> {
         )?;
     }
     reach("default service account", "controller-manager", &|| {
-        api.exists("/api/v1/namespaces/default/serviceaccounts/default")
+        Ok(api.exists("/api/v1/namespaces/default/serviceaccounts/default"))
     })?;
     if shape.nodes > 0 {
         let nodes = usize::from(shape.nodes);
         let first_log = format!("{}-kubelet", Node(1).name());
         reach(&format!("{nodes} nodes ready"), &first_log, &|| {
-            api.ready_nodes() == nodes
+            nodes_have_power(state, shape)?;
+            Ok(api.ready_nodes() == nodes)
         })?;
-        reach("cluster DNS ready", &first_log, &|| api.has_dns())?;
+        reach("cluster DNS ready", &first_log, &|| Ok(api.has_dns()))?;
+    }
+    Ok(())
+}
+
+/// A node whose programs cannot run ends itself; waiting for it would be in vain.
+fn nodes_have_power(state: &State, shape: &Shape) -> Result<()> {
+    for node in shape.nodes() {
+        if processes::init_of_node(state, node).is_none() {
+            let name = node.name();
+            bail!(
+                "{name} ended while it started; {}",
+                wait::tail(&state.log(&name))
+            );
+        }
     }
     Ok(())
 }
@@ -232,6 +252,9 @@ fn claim_network(state: &State) -> Result<()> {
             down::stop(&other)?;
         }
     }
+    if let Some(link) = network::links().first() {
+        bail!("a cluster of another cache uses the same addresses, by the network link {link}");
+    }
     Ok(())
 }
 
@@ -266,8 +289,7 @@ fn spawn(state: &State, shape: &Shape) -> Result<u32> {
 pub(crate) fn kubectl(state: &State) -> Command {
     let mut command = Command::new(state.kubectl());
     command
-        .arg("--kubeconfig")
-        .arg(state.kubeconfig("admin"))
+        .env("KUBECONFIG", state.kubeconfig("admin"))
         .env("NO_PROXY", "*");
     command
 }
