@@ -1,7 +1,10 @@
 //! One thing that is wrong with a job, by the path of its field, in the words that Kubernetes
-//! uses. Decides only how an error is spelled.
+//! uses. Decides only how an error, and a list of them, is spelled.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use serde_json::Value;
 
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +15,56 @@ pub struct FieldError {
     pub problem: String,
 }
 
+impl FieldError {
+    /// The field has to be there.
+    pub(crate) fn required(path: &str, detail: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            problem: format!("Required value: {detail}"),
+        }
+    }
+
+    /// The field has a value that it may not have.
+    pub(crate) fn invalid(path: &str, value: &Value, detail: &str) -> Self {
+        let shown = match value {
+            Value::String(text) => format!("{text:?}"),
+            // Whole objects would drown the sentence.
+            Value::Array(_) => "\"array\"".to_owned(),
+            Value::Object(_) => "\"object\"".to_owned(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        };
+        Self {
+            path: path.to_owned(),
+            problem: format!("Invalid value: {shown}: {detail}"),
+        }
+    }
+
+    /// The field is not one of the words that it may be.
+    pub(crate) fn unsupported(path: &str, value: &str, supported: &[&str]) -> Self {
+        let words: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
+        Self {
+            path: path.to_owned(),
+            problem: format!(
+                "Unsupported value: {value:?}: supported values: {}",
+                words.join(", ")
+            ),
+        }
+    }
+}
+
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.problem)
+    }
+}
+
+/// All errors as one text: a single one as it is, several in brackets, each said once.
+pub fn aggregate(errors: &[FieldError]) -> String {
+    let mut said = BTreeSet::new();
+    let texts = errors.iter().map(ToString::to_string);
+    let texts: Vec<String> = texts.filter(|text| said.insert(text.clone())).collect();
+    match texts.as_slice() {
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }

@@ -4,10 +4,15 @@
 //!
 //! Adding a dialect is one folder and one row of [`DIALECTS`]. No dialect knows another.
 
+mod conditions;
 pub mod field_error;
+mod fields;
 pub mod kubeflow_v2beta1;
+mod muster_status;
+mod template;
+mod time;
 
-pub use field_error::FieldError;
+pub use field_error::{FieldError, aggregate};
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,0 +1,99 @@
+//! The arithmetic of condition lists that Kubeflow's job controllers share and their clients
+//! rely on: what changes an entry, where it moves, which timestamps it keeps. Knows no condition
+//! by name, and leaves entries that it does not change exactly as they were stored.
+
+use serde_json::{Value, json};
+
+/// The conditions of a stored status.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Conditions(Vec<Value>);
+
+/// A condition to set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Condition<'a> {
+    /// Its type.
+    pub(crate) name: &'a str,
+    /// `True` or `False`.
+    pub(crate) holds: bool,
+    /// A word.
+    pub(crate) reason: &'a str,
+    /// A sentence.
+    pub(crate) message: &'a str,
+}
+
+impl Conditions {
+    /// Those of a status of any shape.
+    pub(crate) fn of(status: &Value) -> Self {
+        let items = status.get("conditions").and_then(Value::as_array);
+        Self(
+            items
+                .into_iter()
+                .flatten()
+                .filter(|item| item.is_object())
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// As they go into a status.
+    pub(crate) fn into_value(self) -> Value {
+        Value::Array(self.0)
+    }
+
+    /// There is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The entry of this type.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|item| text(item, "type") == name)
+    }
+
+    /// The entry of this type exists and is `True`.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|item| text(item, "status") == "True")
+    }
+
+    /// Sets a condition and says whether that changed anything. An entry with the same status
+    /// and reason stays as it is, message and times included; any other is replaced at the end
+    /// of the list, and keeps its transition time if its status stays.
+    pub(crate) fn set(&mut self, new: Condition<'_>, now: &str) -> bool {
+        let status = if new.holds { "True" } else { "False" };
+        let mut since = now.to_owned();
+        if let Some(old) = self.get(new.name)
+            && text(old, "status") == status
+        {
+            if text(old, "reason") == new.reason {
+                return false;
+            }
+            let stored = text(old, "lastTransitionTime");
+            if !stored.is_empty() {
+                stored.clone_into(&mut since);
+            }
+        }
+        self.0.retain(|item| text(item, "type") != new.name);
+        self.0.push(json!({
+            "type": new.name,
+            "status": status,
+            "reason": new.reason,
+            "message": new.message,
+            "lastUpdateTime": now,
+            "lastTransitionTime": since,
+        }));
+        true
+    }
+
+    /// Makes an entry `False` where it stands; reason, message and times stay.
+    pub(crate) fn withdraw(&mut self, name: &str) {
+        for item in self.0.iter_mut().filter(|item| text(item, "type") == name) {
+            item["status"] = "False".into();
+        }
+    }
+}
+
+/// A text of an entry, empty if it has none.
+pub(crate) fn text<'v>(item: &'v Value, key: &str) -> &'v str {
+    item.get(key).and_then(Value::as_str).unwrap_or_default()
+}

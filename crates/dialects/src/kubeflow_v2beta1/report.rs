@@ -1,0 +1,370 @@
+//! Hub to wire: the status and the events that clients of Kubeflow's controller know, byte for
+//! byte, and beside them what muster itself says. Decides nothing about the job: a recorded
+//! outcome stands, and everything else is a projection of the planner's status.
+
+use jiff::Timestamp;
+use planner::{Count, Outcome, Recorded, Status, Verdict};
+use serde_json::{Map, Value, json};
+
+use super::defaults::DIALECT_NAME;
+use crate::conditions::{Condition, Conditions, text};
+use crate::field_error::aggregate;
+use crate::muster_status::{self, Scene, truncated};
+use crate::{Event, FieldError, Finding, Report, Urgency, time};
+
+const CREATED: &str = "Created";
+const RUNNING: &str = "Running";
+const SUSPENDED: &str = "Suspended";
+const SUCCEEDED: &str = "Succeeded";
+const FAILED: &str = "Failed";
+
+const REASON_CREATED: &str = "MPIJobCreated";
+const REASON_RUNNING: &str = "MPIJobRunning";
+const REASON_SUSPENDED: &str = "MPIJobSuspended";
+const REASON_RESUMED: &str = "MPIJobResumed";
+const REASON_SUCCEEDED: &str = "MPIJobSucceeded";
+const REASON_FAILED: &str = "MPIJobFailed";
+
+/// The API server refuses events with longer messages.
+const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What the job's status says already.
+pub fn recorded(job: &Value) -> Recorded {
+    let status = job.get("status").unwrap_or(&Value::Null);
+    let conditions = Conditions::of(status);
+    let moment = |key: &str| status.get(key).and_then(Value::as_str);
+    let verdict = if conditions.holds(SUCCEEDED) {
+        Some(Verdict::Succeeded)
+    } else if conditions.holds(FAILED) {
+        conditions.get(FAILED).map(|condition| Verdict::Failed {
+            reason: text(condition, "reason").to_owned(),
+            message: text(condition, "message").to_owned(),
+        })
+    } else {
+        None
+    };
+    let ended_at = moment("completionTime").map(|written| {
+        // Unreadable or not, it is set, and a job that ended must not run again.
+        time::read(written).unwrap_or(Timestamp::UNIX_EPOCH)
+    });
+    Recorded {
+        seen: !conditions.is_empty(),
+        started_at: moment("startTime").and_then(time::read),
+        suspended: conditions.holds(SUSPENDED),
+        outcome: verdict
+            .zip(ended_at)
+            .map(|(verdict, at)| Outcome { verdict, at }),
+    }
+}
+
+/// What the job's status should say, and what to announce.
+pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+    let stored = match job.get("status") {
+        Some(Value::Object(status)) => status.clone(),
+        _ => Map::new(),
+    };
+    let generation = job.pointer("/metadata/generation").and_then(Value::as_i64);
+    let generation = generation.unwrap_or_default();
+    let muster = stored.get("muster").cloned().unwrap_or_default();
+    let now = time::written(now);
+    let scene = Scene {
+        stored: &muster,
+        dialect: DIALECT_NAME,
+        generation,
+        now: &now,
+    };
+    let over = recorded(job).outcome.is_some();
+
+    let mut status = stored.clone();
+    status.insert("observedGeneration".to_owned(), generation.into());
+    let mut events = Vec::new();
+    match finding {
+        Finding::Invalid(_) if over => {}
+        Finding::Planned(_) if over && muster_status::is_final(&muster) => {}
+        Finding::Planned(planned) if over => {
+            status.insert("muster".to_owned(), scene.planned(planned));
+        }
+        Finding::Invalid(errors) => {
+            let said = scene.invalid(&aggregate(errors));
+            events.extend(validation_error(errors, &muster, &said));
+            status.insert("muster".to_owned(), said);
+        }
+        Finding::Planned(planned) => {
+            let mut draft = Draft {
+                job,
+                planned,
+                now: &now,
+                status: &mut status,
+                events,
+            };
+            draft.project();
+            events = draft.events;
+            let said = scene.planned(planned);
+            events.extend(obstacle(&muster, &said));
+            status.insert("muster".to_owned(), said);
+        }
+    }
+    for event in &mut events {
+        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
+    }
+    let urgency = urgency(&stored, &status);
+    Report {
+        status: Value::Object(status),
+        urgency,
+        events,
+    }
+}
+
+fn validation_error(errors: &[FieldError], stored: &Value, said: &Value) -> Option<Event> {
+    muster_status::new_obstacle(stored, said)?;
+    let message = format!("Found validation errors: {}", aggregate(errors));
+    Some(Event {
+        warning: true,
+        reason: "ValidationError".to_owned(),
+        message,
+    })
+}
+
+fn obstacle(stored: &Value, said: &Value) -> Option<Event> {
+    let (reason, message) = muster_status::new_obstacle(stored, said)?;
+    let reason = match reason {
+        "NameTaken" => "ErrResourceExists",
+        _ => REASON_FAILED,
+    };
+    Some(Event {
+        warning: true,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    })
+}
+
+/// What differs decides when it must be written.
+fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
+    let pressing = |status: &Map<String, Value>| {
+        let mut status = status.clone();
+        status.remove("replicaStatuses");
+        if let Some(Value::Object(muster)) = status.get_mut("muster") {
+            for progress in ["ready", "reason", "message"] {
+                muster.remove(progress);
+            }
+        }
+        status
+    };
+    if pressing(stored) != pressing(status) {
+        Urgency::Now
+    } else if stored != status {
+        Urgency::WhenQuiet
+    } else {
+        Urgency::Unchanged
+    }
+}
+
+/// The dialect's own part of a status in the making.
+struct Draft<'a> {
+    job: &'a Value,
+    planned: &'a Status,
+    now: &'a str,
+    status: &'a mut Map<String, Value>,
+    events: Vec<Event>,
+}
+
+impl Draft<'_> {
+    /// In the order in which Kubeflow's controller evaluates, because the order of the
+    /// condition list follows from it.
+    fn project(&mut self) {
+        let mut conditions = Conditions::of(&Value::Object(self.status.clone()));
+        if conditions.is_empty() {
+            self.create(&mut conditions);
+        }
+        self.suspend_or_resume(&mut conditions);
+        self.times();
+        self.conclude(&mut conditions);
+        self.count();
+        self.run(&mut conditions);
+        self.status
+            .insert("conditions".to_owned(), conditions.into_value());
+    }
+
+    fn create(&mut self, conditions: &mut Conditions) {
+        let message = self.sentence("is created.");
+        self.set(conditions, CREATED, true, REASON_CREATED, &message);
+        self.say(REASON_CREATED, &message);
+        let restart = "/spec/mpiReplicaSpecs/Launcher/template/spec/restartPolicy";
+        let overridden = self
+            .job
+            .pointer(restart)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !overridden.is_empty() {
+            self.warn(
+                "SetPodTemplateRestartPolicy",
+                "Restart policy in pod template overridden by restart policy in replica spec",
+            );
+        }
+    }
+
+    fn suspend_or_resume(&mut self, conditions: &mut Conditions) {
+        if self.planned.suspended {
+            if self.set(
+                conditions,
+                SUSPENDED,
+                true,
+                REASON_SUSPENDED,
+                "MPIJob suspended",
+            ) {
+                self.say(REASON_SUSPENDED, "MPIJob suspended");
+            }
+        } else if conditions.get(SUSPENDED).is_some()
+            && self.set(
+                conditions,
+                SUSPENDED,
+                false,
+                REASON_RESUMED,
+                "MPIJob resumed",
+            )
+        {
+            self.say(REASON_RESUMED, "MPIJob resumed");
+        }
+    }
+
+    fn times(&mut self) {
+        if let Some(started_at) = self.planned.started_at {
+            let stored = self.status.get("startTime").and_then(Value::as_str);
+            let written = time::kept_or_written(stored, started_at);
+            self.status.insert("startTime".to_owned(), written.into());
+        }
+        let known = self
+            .status
+            .get("completionTime")
+            .is_some_and(Value::is_string);
+        if let Some(outcome) = self.planned.outcome.as_ref().filter(|_| !known) {
+            let written = time::written(outcome.at);
+            self.status
+                .insert("completionTime".to_owned(), written.into());
+        }
+    }
+
+    fn conclude(&mut self, conditions: &mut Conditions) {
+        match self
+            .planned
+            .outcome
+            .as_ref()
+            .map(|outcome| &outcome.verdict)
+        {
+            Some(Verdict::Succeeded) => {
+                let message = self.sentence("successfully completed.");
+                conditions.withdraw(RUNNING);
+                conditions.withdraw(FAILED);
+                self.set(conditions, SUCCEEDED, true, REASON_SUCCEEDED, &message);
+                self.say(REASON_SUCCEEDED, &message);
+            }
+            Some(Verdict::Failed { reason, message }) => {
+                conditions.withdraw(RUNNING);
+                self.set(conditions, FAILED, true, reason, message);
+                self.warn(reason, message);
+            }
+            None => {}
+        }
+    }
+
+    fn count(&mut self) {
+        let mut replicas = Map::new();
+        if let Some(launcher) = self.planned.launcher {
+            replicas.insert("Launcher".to_owned(), counters(launcher));
+        }
+        replicas.insert("Worker".to_owned(), counters(self.planned.workers));
+        self.status
+            .insert("replicaStatuses".to_owned(), replicas.into());
+    }
+
+    fn run(&mut self, conditions: &mut Conditions) {
+        if self.planned.suspended {
+            let message = self.sentence("is suspended.");
+            self.set(conditions, RUNNING, false, REASON_SUSPENDED, &message);
+        } else if self.planned.outcome.is_some() {
+            if conditions.get(RUNNING).is_none() {
+                let message = self.sentence("is finished but Running condition was never set.");
+                let completion = self.status.get("completionTime").and_then(Value::as_str);
+                let condition = Condition {
+                    name: RUNNING,
+                    holds: false,
+                    reason: REASON_RUNNING,
+                    message: &message,
+                };
+                conditions.set(condition, completion.unwrap_or(self.now));
+            }
+        } else if self.planned.running {
+            let message = self.sentence("is running.");
+            if self.set(conditions, RUNNING, true, REASON_RUNNING, &message) {
+                // The event has always lacked the period that the condition has.
+                self.say(REASON_RUNNING, message.trim_end_matches('.'));
+            }
+        }
+    }
+
+    fn set(
+        &self,
+        conditions: &mut Conditions,
+        name: &str,
+        holds: bool,
+        reason: &str,
+        message: &str,
+    ) -> bool {
+        conditions.set(
+            Condition {
+                name,
+                holds,
+                reason,
+                message,
+            },
+            self.now,
+        )
+    }
+
+    /// `MPIJob <namespace>/<name> …`
+    fn sentence(&self, end: &str) -> String {
+        let text = |path: &str| {
+            self.job
+                .pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        format!(
+            "MPIJob {}/{} {end}",
+            text("/metadata/namespace"),
+            text("/metadata/name")
+        )
+    }
+
+    fn say(&mut self, reason: &str, message: &str) {
+        let (reason, message) = (reason.to_owned(), message.to_owned());
+        self.events.push(Event {
+            warning: false,
+            reason,
+            message,
+        });
+    }
+
+    fn warn(&mut self, reason: &str, message: &str) {
+        let (reason, message) = (reason.to_owned(), message.to_owned());
+        self.events.push(Event {
+            warning: true,
+            reason,
+            message,
+        });
+    }
+}
+
+/// Zeros are left out, as clients that compare for equality expect.
+fn counters(count: Count) -> Value {
+    let counters = [
+        ("active", count.active),
+        ("succeeded", count.succeeded),
+        ("failed", count.failed),
+    ];
+    let said = counters.into_iter().filter(|(_, number)| *number > 0);
+    json!(
+        said.map(|(name, number)| (name.to_owned(), number))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    )
+}

@@ -1,0 +1,172 @@
+//! `status.muster`: what muster itself says of a job, the same in every dialect, beside the
+//! dialect's own status and never instead of it. Decides the words; whether and when they are
+//! written is the dialect's report.
+
+use planner::{Phase, Reason, Status, Verdict};
+use serde_json::{Value, json};
+
+use crate::conditions::text;
+
+/// Type of the one condition: the job and its objects are accepted.
+const ACCEPTED: &str = "Accepted";
+/// The message of a condition holds no more than this, as in the standard schema.
+const CONDITION_MESSAGE_BYTES_MAX: usize = 32_768;
+/// The message beside the phase is for one line of a table.
+const MESSAGE_BYTES_MAX: usize = 200;
+
+/// Everything that goes into `status.muster`, and what is stored there already.
+pub(crate) struct Scene<'a> {
+    /// `status.muster` as stored, or null.
+    pub(crate) stored: &'a Value,
+    /// The API that the job was written in.
+    pub(crate) dialect: &'a str,
+    /// `metadata.generation`.
+    pub(crate) generation: i64,
+    /// The time, as written.
+    pub(crate) now: &'a str,
+}
+
+/// What stands in the way of a job from outside.
+struct Obstacle<'a> {
+    reason: &'a str,
+    message: &'a str,
+}
+
+impl Scene<'_> {
+    /// Of a job that was planned.
+    pub(crate) fn planned(&self, status: &Status) -> Value {
+        let obstacle = status.outcome.is_none().then(|| obstacle(status)).flatten();
+        let mut muster = json!({
+            "dialect": self.dialect,
+            "phase": phase(status),
+            "ready": format!("{}/{}", status.ready, status.wanted),
+            "finished": status.outcome.is_some(),
+            "conditions": [self.accepted(obstacle)],
+        });
+        if let Some(reason) = status.reason {
+            muster["reason"] = reason.as_str().into();
+        }
+        if !status.message.is_empty() {
+            muster["message"] = status.message.as_str().into();
+        }
+        muster
+    }
+
+    /// Of a job that cannot be understood. Pods that run go on running, so a phase that says
+    /// so stays.
+    pub(crate) fn invalid(&self, problem: &str) -> Value {
+        let phase = match text(self.stored, "phase") {
+            kept @ ("Running" | "Suspended") => kept,
+            _ => "Waiting",
+        };
+        let reason = Reason::Invalid.as_str();
+        let mut muster = json!({
+            "dialect": self.dialect,
+            "phase": phase,
+            "reason": reason,
+            "message": truncated(problem, MESSAGE_BYTES_MAX),
+            "finished": false,
+            "conditions": [self.accepted(Some(Obstacle { reason, message: problem }))],
+        });
+        if let Some(ready) = self.stored.get("ready") {
+            muster["ready"] = ready.clone();
+        }
+        muster
+    }
+
+    fn accepted(&self, obstacle: Option<Obstacle<'_>>) -> Value {
+        let (status, reason, message) = match obstacle {
+            Some(obstacle) => ("False", obstacle.reason, obstacle.message),
+            None => (
+                "True",
+                ACCEPTED,
+                "the job is valid and nothing it needs is refused",
+            ),
+        };
+        let stored = accepted(self.stored);
+        let since = stored
+            .filter(|stored| text(stored, "status") == status)
+            .map(|stored| text(stored, "lastTransitionTime"))
+            .filter(|since| !since.is_empty());
+        json!({
+            "type": ACCEPTED,
+            "status": status,
+            "reason": reason,
+            "message": truncated(message, CONDITION_MESSAGE_BYTES_MAX),
+            "lastTransitionTime": since.unwrap_or(self.now),
+            "observedGeneration": self.generation,
+        })
+    }
+}
+
+/// Something stands in the way of the job that did not when `stored` was written, or it says
+/// something else now: the reason and the message.
+pub(crate) fn new_obstacle<'v>(stored: &Value, muster: &'v Value) -> Option<(&'v str, &'v str)> {
+    let said = |muster: &'v Value| {
+        let condition = accepted(muster).filter(|item| text(item, "status") == "False")?;
+        Some((text(condition, "reason"), text(condition, "message")))
+    };
+    let known = accepted(stored).filter(|item| text(item, "status") == "False");
+    let known = known.map(|item| (text(item, "reason"), text(item, "message")));
+    said(muster).filter(|now| known != Some(*now))
+}
+
+/// The stored words are the last ones: the job was over when they were written.
+pub(crate) fn is_final(muster: &Value) -> bool {
+    muster.get("finished") == Some(&Value::Bool(true))
+}
+
+/// At most `max` bytes, with dots where the rest was.
+pub(crate) fn truncated(message: &str, max: usize) -> String {
+    if message.len() <= max {
+        return message.to_owned();
+    }
+    let cut = (0..=max - 3)
+        .rev()
+        .find(|at| message.is_char_boundary(*at))
+        .unwrap_or_default();
+    format!("{}...", &message[..cut])
+}
+
+fn accepted(muster: &Value) -> Option<&Value> {
+    let conditions = muster.get("conditions").and_then(Value::as_array)?;
+    conditions
+        .iter()
+        .find(|item| text(item, "type") == ACCEPTED)
+}
+
+/// The word that people read.
+fn phase(status: &Status) -> &'static str {
+    match status.outcome.as_ref().map(|outcome| &outcome.verdict) {
+        Some(Verdict::Succeeded) => return "Succeeded",
+        Some(Verdict::Failed { .. }) => return "Failed",
+        None => {}
+    }
+    match status.phase {
+        Phase::Running => "Running",
+        Phase::Suspended => "Suspended",
+        Phase::Preparing
+        | Phase::Gathering
+        | Phase::Launching
+        | Phase::Blocked
+        | Phase::Finishing
+        | Phase::Finished => "Waiting",
+    }
+}
+
+fn obstacle(status: &Status) -> Option<Obstacle<'_>> {
+    let reason = match status.reason {
+        Some(
+            reason @ (Reason::Invalid
+            | Reason::NameTaken
+            | Reason::QuotaExceeded
+            | Reason::PodSecurityDenied
+            | Reason::Refused),
+        ) => reason,
+        _ => return None,
+    };
+    Some(Obstacle {
+        reason: reason.as_str(),
+        message: &status.message,
+    })
+}

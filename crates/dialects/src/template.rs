@@ -1,0 +1,76 @@
+//! Looks at a pod template only as far as the planner builds on it: the parts that it adds to or
+//! reads from must have the shape they have in a Pod. Everything else is the API server's to
+//! judge when the pod is created.
+
+use serde_json::Value;
+
+use crate::fields::{Place, Reader};
+
+/// Names every part of the template that has a shape no pod has.
+pub(crate) fn look(reader: &mut Reader, template: &Place<'_>) {
+    if reader.object(template).is_none() {
+        return;
+    }
+    let metadata = template.field("metadata");
+    if reader.object(&metadata).is_some() {
+        for key in ["labels", "annotations"] {
+            reader.map_of(&metadata.field(key), "a string", Value::is_string);
+        }
+    }
+    let spec = template.field("spec");
+    if reader.object(&spec).is_some() {
+        look_at_spec(reader, &spec);
+    }
+}
+
+fn look_at_spec(reader: &mut Reader, spec: &Place<'_>) {
+    let containers = spec.field("containers");
+    let items = reader.list_of(&containers, "an object", Value::is_object);
+    for index in 0..items.map_or(0, Vec::len) {
+        look_at_container(reader, &containers, index);
+    }
+    reader.list_of(&spec.field("volumes"), "an object", Value::is_object);
+    reader.list_of(&spec.field("tolerations"), "an object", Value::is_object);
+    reader.list_of(
+        &spec.field("schedulingGates"),
+        "an object",
+        Value::is_object,
+    );
+    reader.map_of(&spec.field("nodeSelector"), "a string", Value::is_string);
+    reader.boolean(&spec.field("hostNetwork"));
+    reader.optional_string(&spec.field("priorityClassName"));
+    reader.optional_string(&spec.field("schedulerName"));
+    if reader.object(&spec.field("affinity")).is_some() {
+        reader.object(&spec.field("affinity").field("nodeAffinity"));
+    }
+    if reader.object(&spec.field("dnsConfig")).is_some() {
+        reader.list_of(
+            &spec.field("dnsConfig").field("searches"),
+            "a string",
+            Value::is_string,
+        );
+    }
+}
+
+fn look_at_container(reader: &mut Reader, containers: &Place<'_>, index: usize) {
+    let Some(container) = containers.item(index) else {
+        return;
+    };
+    for key in ["command", "args"] {
+        reader.list_of(&container.field(key), "a string", Value::is_string);
+    }
+    for key in ["env", "volumeMounts"] {
+        reader.list_of(&container.field(key), "an object", Value::is_object);
+    }
+    let resources = container.field("resources");
+    if reader.object(&resources).is_some() {
+        for key in ["limits", "requests"] {
+            reader.map_of(&resources.field(key), "a quantity", is_quantity_shaped);
+        }
+    }
+}
+
+/// Quantities are written as text or as plain numbers.
+pub(crate) fn is_quantity_shaped(value: &Value) -> bool {
+    value.is_string() || value.is_number()
+}
