@@ -1,0 +1,150 @@
+//! The operator as its users run it: a Deployment from `deploy/muster.yaml` under the rights that
+//! file gives it. Decides how it is installed, that this happens once for all tests, and who may run
+//! beside whom.
+
+use std::fs;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::{Value, json};
+
+use super::repository;
+use crate::Cluster;
+
+/// Where the operator runs.
+pub const NAMESPACE: &str = "mpi-operator";
+/// What runs it.
+pub const DEPLOYMENT: &str = "deployment/mpi-operator";
+/// Who it is to the API server.
+pub const USER: &str = "system:serviceaccount:mpi-operator:mpi-operator";
+
+const IMAGE: &str = "muster.test/muster-operator:1";
+
+/// Tests that share the operator hold it for reading, one that changes it for writing.
+static OPERATOR: RwLock<()> = RwLock::new(());
+
+/// The right to use the operator.
+#[derive(Debug)]
+pub enum Turn {
+    /// Beside other tests.
+    Shared(RwLockReadGuard<'static, ()>),
+    /// While no other test runs.
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+/// Waits for the operator to run, and for no test to change it.
+pub fn shared() -> Result<Turn> {
+    install_once()?;
+    Ok(Turn::Shared(
+        OPERATOR.read().unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+/// Waits until no other test runs.
+pub fn alone() -> Result<Turn> {
+    install_once()?;
+    Ok(Turn::Alone(
+        OPERATOR.write().unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+/// Runs the operator with one flag more while `test` runs, the way a person would: no replica, new
+/// arguments, one replica. The caller's lab must be alone.
+pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
+    let deployment = get(cluster)?.context("the operator's Deployment is gone")?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let args = container["args"].as_array().cloned().unwrap_or_default();
+    let more = [args.clone(), vec![flag.into()]].concat();
+    set_args(cluster, &more)?;
+    let outcome = test();
+    set_args(cluster, &args)?;
+    outcome
+}
+
+fn set_args(cluster: &Cluster, args: &[Value]) -> Result<()> {
+    scale(cluster, 0)?;
+    let patch = json!([{
+        "op": "add", "path": "/spec/template/spec/containers/0/args", "value": args,
+    }]);
+    let patch = patch.to_string();
+    cluster.kubectl(&[
+        "patch",
+        "-n",
+        NAMESPACE,
+        DEPLOYMENT,
+        "--type=json",
+        "-p",
+        &patch,
+    ])?;
+    scale(cluster, 1)
+}
+
+fn scale(cluster: &Cluster, replicas: u8) -> Result<()> {
+    let replicas = format!("--replicas={replicas}");
+    cluster.kubectl(&["scale", "-n", NAMESPACE, DEPLOYMENT, &replicas])?;
+    rolled_out(cluster)
+}
+
+fn rolled_out(cluster: &Cluster) -> Result<()> {
+    cluster.kubectl(&[
+        "rollout",
+        "status",
+        "-n",
+        NAMESPACE,
+        DEPLOYMENT,
+        "--timeout=90s",
+    ])?;
+    Ok(())
+}
+
+fn install_once() -> Result<()> {
+    static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| install().map_err(|error| format!("{error:#}")));
+    installed
+        .clone()
+        .map_err(|error| anyhow!("the operator cannot be installed: {error}"))
+}
+
+fn install() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    let file = repository().join("deploy/muster.yaml");
+    let shipped =
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let from_an_earlier_run = get(&cluster)?.is_some();
+    cluster.apply(&with_image(&shipped, IMAGE))?;
+    if from_an_earlier_run {
+        // Its image may be another one under the same name.
+        cluster.kubectl(&["rollout", "restart", "-n", NAMESPACE, DEPLOYMENT])?;
+    }
+    rolled_out(&cluster)
+}
+
+fn get(cluster: &Cluster) -> Result<Option<Value>> {
+    let (kind, name) = DEPLOYMENT
+        .split_once('/')
+        .expect("it is written as kind/name");
+    cluster.get(NAMESPACE, kind, name)
+}
+
+/// The manifest with another image for its one container.
+fn with_image(manifest: &str, image: &str) -> String {
+    let line = |line: &str| match line.split_once("image: ") {
+        Some((before, _)) if before.trim_matches([' ', '-']).is_empty() => {
+            format!("{before}image: {image}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    manifest.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_image_is_replaced() {
+        let manifest = "  - name: a\n    image: b:1\n    args: [\"--image: c\"]\n";
+        let expected = "  - name: a\n    image: d:2\n    args: [\"--image: c\"]\n";
+        assert_eq!(with_image(manifest, "d:2"), expected);
+    }
+}

@@ -1,0 +1,107 @@
+//! Waiting for objects of a cluster by watching them: no state is missed between two looks, and a
+//! waiting test costs no processor time. Must not know what the objects mean.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Deserializer, Value};
+
+use super::Lab;
+
+/// Objects by name, as last seen.
+pub type Seen = BTreeMap<String, Value>;
+
+impl Lab {
+    /// Calls `look` whenever one of the objects appears or changes, until it finds something. It is
+    /// not called while there are none, so it cannot wait for the last one to go.
+    pub fn watch<T>(
+        &self,
+        what: &str,
+        query: &[&str],
+        at_most: Duration,
+        mut look: impl FnMut(&Seen) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let mut seen = Seen::new();
+        // A watch may end before its time, as any connection; the next one starts over.
+        while let Some(left) = at_most
+            .checked_sub(start.elapsed())
+            .filter(|left| !left.is_zero())
+        {
+            seen.clear();
+            let mut watching = Watching::start(self, query, left)?;
+            let stdout = watching.0.stdout.take().expect("its output was piped");
+            for event in Deserializer::from_reader(BufReader::new(stdout)).into_iter::<Value>() {
+                let Ok(event) = event else { break };
+                if start.elapsed() >= at_most {
+                    break;
+                }
+                apply(&mut seen, event);
+                if let Some(found) = look(&seen).with_context(|| format!("waiting for {what}"))? {
+                    return Ok(found);
+                }
+            }
+            watching.expect_not_refused(&seen)?;
+        }
+        bail!("waited {at_most:?} in vain for {what}");
+    }
+}
+
+fn apply(seen: &mut Seen, mut event: Value) {
+    let object = event["object"].take();
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    if event["type"] == "DELETED" {
+        seen.remove(&name);
+    } else {
+        seen.insert(name, object);
+    }
+}
+
+/// A kubectl that ends with this value.
+struct Watching(Child);
+
+impl Watching {
+    fn start(lab: &Lab, query: &[&str], at_most: Duration) -> Result<Self> {
+        // Longer than our own patience, so that it is never what ends the wait early.
+        let limit = format!("--request-timeout={}s", at_most.as_secs() + 1);
+        let format = ["--watch", "--output-watch-events", "--output=json", &limit];
+        let args = [&["get", "--namespace", &lab.namespace], query, &format].concat();
+        let mut command = lab.cluster.command(&args);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(Self(command.spawn().context("starting kubectl")?))
+    }
+
+    /// What was refused without having seen anything would be refused again.
+    fn expect_not_refused(&mut self, seen: &Seen) -> Result<()> {
+        // It may still run, if it was our patience that ended.
+        let _ = self.0.kill();
+        let status = self.0.wait().context("waiting for kubectl")?;
+        let mut said = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr
+                .read_to_string(&mut said)
+                .context("reading what kubectl says")?;
+        }
+        if status.code().is_some_and(|code| code != 0) && seen.is_empty() {
+            bail!("kubectl get --watch: {}", said.trim());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // The only way to fail is that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

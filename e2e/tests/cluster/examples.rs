@@ -1,0 +1,148 @@
+//! Every file of `examples/` runs as it is, and does what its comments say.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use e2e::condition;
+use e2e::real::repository;
+use serde_json::Value;
+
+use crate::in_lab;
+
+const TRIED: [&str; 8] = [
+    "launcher-as-worker",
+    "pi",
+    "pi-intel",
+    "pi-mpich",
+    "pi-openmpi5",
+    "pi-root",
+    "suspended",
+    "wait-for-workers",
+];
+
+#[test]
+fn no_example_is_untried() -> Result<()> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(repository().join("examples"))? {
+        let path = entry?.path();
+        let name = path.file_stem().context("a file without a name")?;
+        found.insert(name.to_string_lossy().into_owned());
+    }
+    assert_eq!(found, TRIED.map(str::to_owned).into());
+    Ok(())
+}
+
+#[test]
+fn pi() -> Result<()> {
+    in_lab("example-pi", |lab| {
+        let job = lab.submit_example("pi")?;
+        job.succeeded_on_workers(2)?;
+        ensure!(
+            condition(&job.get()?, "Running") == Some("False"),
+            "it no longer runs"
+        );
+        // Workers that still run are removed, the launcher and its log stay for a minute.
+        e2e::wait_for("workers to go", e2e::real::PATIENCE, || {
+            Ok(lab.pods("pi", "worker")?.is_empty().then_some(()))
+        })?;
+        ensure!(lab.pods("pi", "launcher")?.len() == 1, "the launcher stays");
+        Ok(())
+    })
+}
+
+#[test]
+fn pi_root() -> Result<()> {
+    in_lab("example-root", |lab| {
+        lab.submit_example("pi-root")?.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn pi_openmpi5() -> Result<()> {
+    in_lab("example-openmpi5", |lab| {
+        lab.submit_example("pi-openmpi5")?.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn pi_mpich() -> Result<()> {
+    in_lab("example-mpich", |lab| {
+        lab.submit_example("pi-mpich")?.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn pi_intel() -> Result<()> {
+    in_lab("example-intel", |lab| {
+        lab.submit_example("pi-intel")?.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
+#[test]
+fn launcher_as_worker() -> Result<()> {
+    in_lab("example-law", |lab| {
+        let job = lab.submit_example("launcher-as-worker")?;
+        job.succeeded_on(3, &[&job.launcher(), &job.worker(0), &job.worker(1)])?;
+        Ok(())
+    })
+}
+
+#[test]
+fn wait_for_workers() -> Result<()> {
+    in_lab("example-wait", |lab| {
+        let job = lab.submit_example("wait-for-workers")?;
+        let workers = job.pods_until("two ready workers", "worker", |pods| {
+            pods.len() == 2
+                && pods
+                    .iter()
+                    .all(|pod| condition(pod, "Ready") == Some("True"))
+        })?;
+        job.succeeded_on_workers(2)?;
+        let launcher = lab.cluster.get(&lab.namespace, "job", &job.launcher())?;
+        let launcher = launcher.context("the launcher Job is gone")?;
+        // Both in whole seconds of the same clock, written so that they sort.
+        let created = launcher["metadata"]["creationTimestamp"].as_str();
+        for worker in &workers {
+            let ready = ready_since(worker);
+            ensure!(
+                ready <= created,
+                "launcher {created:?} before its worker {ready:?}"
+            );
+        }
+        Ok(())
+    })
+}
+
+fn ready_since(pod: &Value) -> Option<&str> {
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let ready = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Ready")?;
+    ready["lastTransitionTime"].as_str()
+}
+
+#[test]
+fn suspended() -> Result<()> {
+    in_lab("example-suspended", |lab| {
+        let job = lab.submit_example("suspended")?;
+        job.until("condition Suspended", |job| {
+            condition(job, "Suspended") == Some("True")
+        })?;
+        ensure!(
+            lab.pods("suspended", "worker")?.is_empty(),
+            "a suspended job has no workers"
+        );
+        ensure!(
+            lab.pods("suspended", "launcher")?.is_empty(),
+            "a suspended job has no launcher"
+        );
+        lab.suspend("suspended", false)?;
+        job.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}

@@ -1,0 +1,15 @@
+//! Tests on three real nodes: real kubelets, real containers, real MPI, and the operator as it is
+//! shipped, under the rights it is shipped with. `cargo xtask test --only cluster` runs them.
+
+mod cost;
+mod deletion;
+mod examples;
+mod kubeflow_guide;
+mod loss;
+mod managed_by;
+mod mpi_families;
+mod scaling;
+mod suspension;
+mod time_to_live;
+
+use e2e::real::{in_lab, in_lab_alone};

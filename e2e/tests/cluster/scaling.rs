@@ -1,0 +1,63 @@
+//! Changing the number of workers of a running job: pods and list of hosts follow, up and down.
+
+use anyhow::{Context, Result};
+use e2e::real::Lab;
+use e2e::real::pi::{Mpi, PI, User, job};
+use serde_json::json;
+
+use crate::in_lab;
+
+/// Runs on three hosts as soon as the list has three, then on two.
+const FOLLOW: &str = "hosts() { until [ $(wc -l </etc/mpi/hostfile) = $1 ]; do sleep 0.1; done; }; \
+                      hosts 3 && mpirun -n 3 $0 && hosts 2 && mpirun -n 2 $0";
+
+#[test]
+fn workers_come_and_go_with_their_number() -> Result<()> {
+    in_lab("scaled", |lab| {
+        let job = lab.submit(&job(
+            Mpi::OpenMpi4,
+            User::Mpiuser,
+            1,
+            &["sh", "-c", FOLLOW, PI],
+        ))?;
+        job.running()?;
+        scale(lab, 3)?;
+        job.workers_run(3)?;
+        refresh_volumes(lab)?;
+        job.said("Workers: 3")?;
+        scale(lab, 2)?;
+        job.workers_run(2)?;
+        refresh_volumes(lab)?;
+        let output = job.succeeded_on_workers(2)?;
+        assert!(
+            output.text.contains("rank 2 of 3 on pi-worker-2"),
+            "{}",
+            output.text
+        );
+        Ok(())
+    })
+}
+
+fn scale(lab: &Lab, workers: u32) -> Result<()> {
+    let replicas = json!({"Worker": {"replicas": workers}});
+    lab.patch(
+        e2e::real::MPIJOBS,
+        "pi",
+        &json!({"spec": {"mpiReplicaSpecs": replicas}}),
+    )
+}
+
+/// A kubelet brings mounted files up to date about once a minute, and when the pod changes.
+fn refresh_volumes(lab: &Lab) -> Result<()> {
+    let launchers = lab.pods("pi", "launcher")?;
+    let pod = launchers.first().context("the launcher is gone")?;
+    let name = pod["metadata"]["name"]
+        .as_str()
+        .context("a pod without a name")?;
+    let count = lab.pods("pi", "worker")?.len().to_string();
+    lab.patch(
+        "pod",
+        name,
+        &json!({"metadata": {"annotations": {"refreshed-for": count}}}),
+    )
+}

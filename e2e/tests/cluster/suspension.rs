@@ -1,0 +1,64 @@
+//! Suspending and resuming: a suspended job has no pods, whenever that happens, and runs from its
+//! beginning when it is resumed.
+
+use anyhow::{Result, ensure};
+use e2e::condition;
+use e2e::real::pi::{Mpi, User, held_pi, pi};
+
+use crate::in_lab;
+
+#[test]
+fn a_job_created_suspended_runs_once_it_is_resumed() -> Result<()> {
+    in_lab("born-suspended", |lab| {
+        let job = lab.submit(&pi(Mpi::OpenMpi4, User::Root, 2).suspended())?;
+        ensure!(
+            lab.pods("pi", "worker")?.is_empty(),
+            "no pod right after it was created"
+        );
+        let held = job.until("condition Suspended", |job| {
+            condition(job, "Suspended") == Some("True")
+        })?;
+        ensure!(held["status"]["startTime"].is_null(), "it has not started");
+        ensure!(
+            lab.pods("pi", "worker")?.is_empty(),
+            "no worker while it is suspended"
+        );
+        ensure!(
+            lab.pods("pi", "launcher")?.is_empty(),
+            "no launcher while it is suspended"
+        );
+        lab.suspend("pi", false)?;
+        job.succeeded_on_workers(2)?;
+        let done = job.get()?;
+        ensure!(
+            condition(&done, "Suspended") == Some("False"),
+            "it was resumed"
+        );
+        ensure!(done["status"]["startTime"].is_string(), "it has started");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_running_job_is_stopped_and_runs_again() -> Result<()> {
+    in_lab("suspend-running", |lab| {
+        let job = lab.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;
+        job.running()?;
+        lab.suspend("pi", true)?;
+        job.has_no_pods()?;
+        // Queues take the job's resources back when nothing of it is active.
+        job.until("no active pod in the status", |job| {
+            let counts = &job["status"]["replicaStatuses"];
+            let idle = |role| counts[role]["active"].as_i64().unwrap_or(0) == 0;
+            condition(job, "Suspended") == Some("True")
+                && condition(job, "Running") == Some("False")
+                && idle("Launcher")
+                && idle("Worker")
+        })?;
+        lab.suspend("pi", false)?;
+        job.running()?;
+        job.release()?;
+        job.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
