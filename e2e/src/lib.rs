@@ -4,7 +4,13 @@
 //! `cargo xtask test` starts the cluster and says in `MUSTER_E2E_STATE` where its state is; a test
 //! without it fails with a sentence that says so.
 
+pub mod api;
+pub mod audit;
+pub mod ground;
 pub mod jobs;
+pub mod operator;
+pub mod real;
+pub mod relay;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

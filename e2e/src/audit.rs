@@ -1,0 +1,161 @@
+//! What the API server's audit log says was asked of it: by whom, about what, with which answer.
+//! Decides what counts as a write; must not know how many are too many.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::Cluster;
+
+/// The log from a moment on.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    path: PathBuf,
+    start: u64,
+}
+
+/// One request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `create`, `patch`, `deletecollection`, `watch`…
+    pub verb: String,
+    /// `pods`, or `mpijobs/status`.
+    pub resource: String,
+    /// Namespace of the object, or empty.
+    pub namespace: String,
+    /// Name of the object, or empty for a collection.
+    pub name: String,
+    /// Who asked.
+    pub user: String,
+    /// HTTP status code of the answer.
+    pub code: u16,
+    /// Path and query.
+    pub uri: String,
+}
+
+impl Request {
+    /// It asked for a change.
+    pub fn is_write(&self) -> bool {
+        ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+    }
+
+    /// It concerned the election of a leader, which goes on whatever jobs there are.
+    pub fn is_election(&self) -> bool {
+        self.resource == "leases"
+    }
+
+    fn of_line(line: &str) -> Result<Self> {
+        let entry: Value = serde_json::from_str(line).context("a line that is no JSON")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let object = &entry["objectRef"];
+        let resource = match object["subresource"].as_str() {
+            Some(part) => format!("{}/{part}", text(&object["resource"])),
+            None => text(&object["resource"]),
+        };
+        let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
+        Ok(Self {
+            verb: text(&entry["verb"]),
+            resource,
+            namespace: text(&object["namespace"]),
+            name: text(&object["name"]),
+            user: text(&entry["user"]["username"]),
+            code: code.try_into().unwrap_or_default(),
+            uri: text(&entry["requestURI"]),
+        })
+    }
+}
+
+impl Audit {
+    /// From now on.
+    pub fn from_now(cluster: &Cluster) -> Result<Self> {
+        let path = cluster.state.join("log/audit.log");
+        let metadata = path.metadata();
+        let start = metadata
+            .with_context(|| format!("looking at {}", path.display()))?
+            .len();
+        Ok(Self { path, start })
+    }
+
+    /// What this user asked since, oldest first.
+    pub fn requests_of(&self, user: &str) -> Result<Vec<Request>> {
+        let mut log = File::open(&self.path)?;
+        log.seek(SeekFrom::Start(self.start))?;
+        let mut text = String::new();
+        log.read_to_string(&mut text)?;
+        // The last line may still be in the making.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let named = format!("\"{user}\"");
+        let lines = whole.lines().filter(|line| line.contains(&named));
+        let requests = lines.map(Request::of_line).collect::<Result<Vec<_>>>()?;
+        Ok(requests
+            .into_iter()
+            .filter(|request| request.user == user)
+            .collect())
+    }
+
+    /// The changes that this user asked for since, but for the election of a leader.
+    pub fn writes_of(&self, user: &str) -> Result<Vec<Request>> {
+        let all = self.requests_of(user)?;
+        Ok(all
+            .into_iter()
+            .filter(|request| request.is_write() && !request.is_election())
+            .collect())
+    }
+}
+
+/// How often each thing was asked: one line for each, most frequent first.
+pub fn table(requests: &[Request]) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for request in requests {
+        let refused = if request.code < 300 {
+            String::new()
+        } else {
+            format!(" → {}", request.code)
+        };
+        *counts
+            .entry(format!("{} {}{refused}", request.verb, request.resource))
+            .or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+        .iter()
+        .fold(String::new(), |mut table, (what, count)| {
+            writeln!(table, "{count:>6}  {what}")
+                .expect("a string takes all that is written to it");
+            table
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"verb":"patch","user":{"username":"me"},"requestURI":"/x",
+        "objectRef":{"resource":"mpijobs","namespace":"a","name":"pi","subresource":"status"},
+        "responseStatus":{"code":409}}"#;
+
+    #[test]
+    fn a_line_says_who_asked_what_and_what_came_of_it() {
+        let request = Request::of_line(LINE).expect("a line of the log");
+        assert_eq!(request.resource, "mpijobs/status");
+        assert_eq!((request.user.as_str(), request.code), ("me", 409));
+        assert!(request.is_write() && !request.is_election());
+        assert_eq!(table(&[request]), "     1  patch mpijobs/status → 409\n");
+    }
+
+    #[test]
+    fn a_look_is_no_write() {
+        let line = LINE.replace("patch", "watch");
+        assert!(
+            !Request::of_line(&line)
+                .expect("a line of the log")
+                .is_write()
+        );
+    }
+}
