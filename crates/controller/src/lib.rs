@@ -1,1 +1,32 @@
-//! Stub.
+//! The operator: observes a cluster through kube-rs, asks the planner, applies, reports.
+//!
+//! A tour: `main` parses [`args`] and calls [`run`]; `reconcile` is one pass over one job:
+//! observe → plan → apply → report. Only this crate has a clock, a client and randomness; only
+//! the planner decides.
+
+mod admin;
+mod announce;
+mod api;
+mod apply;
+pub mod args;
+mod cache;
+mod connect;
+mod dirty;
+mod error;
+mod fault;
+mod keys;
+mod lease;
+mod memory;
+mod merge;
+mod metrics;
+mod observe;
+mod priorities;
+mod reconcile;
+mod report;
+mod run;
+mod shelf;
+pub mod telemetry;
+mod watch;
+mod wire;
+
+pub use run::{Scope, operate, run};

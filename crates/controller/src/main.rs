@@ -1,2 +1,20 @@
-//! Stub.
-fn main() {}
+//! Entry of `muster-operator`: parse arguments, start the log, run.
+
+use std::process::ExitCode;
+
+use controller::{args, run, telemetry};
+
+// One thread: the work is waiting. More would cost memory for nothing.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let settings = args::parse();
+    telemetry::start(settings.verbosity, settings.log_json);
+    settings.log();
+    match run(settings).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Health and metrics over HTTP. Decides what is healthy: a standby always is, a leader is while
+//! it renews its lease. Knows nothing of jobs.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use crate::cache::Cache;
+use crate::metrics::{self, Metrics};
+
+/// A leader that has not renewed for this long is stuck.
+const RENEWAL_MAX: Duration = Duration::from_secs(35);
+/// Nobody may hold a connection open without asking for something.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the probes are told.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// While leading: when the lease was last renewed.
+    renewed_at: Option<Instant>,
+    /// While leading: what must be known before jobs are looked after.
+    cache: Option<Arc<Cache>>,
+}
+
+impl Health {
+    /// The lease is ours, as of now.
+    pub(crate) fn renewed(&self) {
+        self.on(|state| state.renewed_at = Some(Instant::now()));
+    }
+
+    /// The lease is no longer ours.
+    pub(crate) fn resigned(&self) {
+        self.on(|state| *state = State::default());
+    }
+
+    /// Jobs are looked after once this is filled.
+    pub(crate) fn leads_with(&self, cache: Arc<Cache>) {
+        self.on(|state| state.cache = Some(cache));
+    }
+
+    fn on<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn healthy(&self) -> bool {
+        self.on(|state| {
+            state
+                .renewed_at
+                .is_none_or(|at| at.elapsed() <= RENEWAL_MAX)
+        })
+    }
+
+    fn ready(&self) -> bool {
+        self.on(|state| match (&state.renewed_at, &state.cache) {
+            (None, _) => true,
+            (Some(_), cache) => cache.as_ref().is_some_and(|cache| cache.is_listed()),
+        })
+    }
+}
+
+/// Serves health on one port and metrics on another; 0 is off. Listening has begun when this
+/// returns; serving goes on in the background.
+pub(crate) async fn serve(
+    health_port: u16,
+    monitoring_port: u16,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<()> {
+    if health_port != 0 {
+        let listener = listen(health_port).await?;
+        tokio::spawn(accept(listener, move |request| {
+            health_answer(&health, request)
+        }));
+    }
+    if monitoring_port != 0 {
+        let listener = listen(monitoring_port).await?;
+        tokio::spawn(accept(listener, move |request| {
+            metrics_answer(&metrics, request)
+        }));
+    }
+    Ok(())
+}
+
+async fn listen(port: u16) -> anyhow::Result<TcpListener> {
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| {
+        format!("cannot listen on port {port}; is another operator running on this host?")
+    })
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn accept<F>(listener: TcpListener, answer: F)
+where
+    F: Fn(&Request<Incoming>) -> Answer + Clone + Send + 'static,
+{
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of file descriptors, or a connection that ended at once: others may fare better.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let answer = answer.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = answer(&request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a probe's connection ended early");
+            }
+        });
+    }
+}
+
+fn health_answer<B>(health: &Health, request: &Request<B>) -> Answer {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET is answered here\n",
+        );
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let has = |wanted: &str| query.split('&').any(|pair| pair == wanted);
+    match request.uri().path() {
+        "/healthz" => {
+            let excluded = has("exclude=leaderElection");
+            match (excluded || health.healthy(), has("verbose")) {
+                (true, false) => text(StatusCode::OK, "ok"),
+                (true, true) if excluded => text(
+                    StatusCode::OK,
+                    "[+]leaderElection excluded: ok\nhealthz check passed\n",
+                ),
+                (true, true) => text(
+                    StatusCode::OK,
+                    "[+]leaderElection ok\nhealthz check passed\n",
+                ),
+                (false, _) => text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "[-]leaderElection failed: reason withheld\nhealthz check failed\n",
+                ),
+            }
+        }
+        "/healthz/leaderElection" if health.healthy() => text(StatusCode::OK, "ok"),
+        "/healthz/leaderElection" => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal server error: failed election to renew leadership on lease mpi-operator\n",
+        ),
+        "/readyz" if health.ready() => text(StatusCode::OK, "ok"),
+        "/readyz" => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "still listing the cluster\n",
+        ),
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+fn metrics_answer<B>(metrics: &Metrics, request: &Request<B>) -> Answer {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => {
+            let mut answer = Response::new(Full::from(metrics.text()));
+            let content_type = http::HeaderValue::from_static(metrics::CONTENT_TYPE);
+            answer
+                .headers_mut()
+                .insert(http::header::CONTENT_TYPE, content_type);
+            answer
+        }
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+fn text(status: StatusCode, body: &'static str) -> Answer {
+    let mut answer = Response::new(Full::from(body));
+    *answer.status_mut() = status;
+    let content_type = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, content_type);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    async fn ask(health: &Health, path: &str) -> (u16, String) {
+        let request = Request::builder().uri(path).body(()).unwrap();
+        let answer = health_answer(health, &request);
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standby_is_healthy_and_a_leader_while_it_renews() {
+        let health = Health::default();
+        assert_eq!(ask(&health, "/healthz").await, (200, "ok".to_owned()));
+        assert_eq!(ask(&health, "/readyz").await.0, 200);
+
+        health.renewed();
+        assert_eq!(ask(&health, "/readyz").await.0, 503);
+        let verbose = "[+]leaderElection ok\nhealthz check passed\n";
+        assert_eq!(
+            ask(&health, "/healthz?verbose").await,
+            (200, verbose.to_owned())
+        );
+
+        tokio::time::advance(RENEWAL_MAX + Duration::from_secs(1)).await;
+        let failed = "[-]leaderElection failed: reason withheld\nhealthz check failed\n";
+        assert_eq!(ask(&health, "/healthz").await, (500, failed.to_owned()));
+        assert_eq!(ask(&health, "/healthz/leaderElection").await.0, 500);
+        assert_eq!(ask(&health, "/healthz?exclude=leaderElection").await.0, 200);
+
+        health.resigned();
+        assert_eq!(ask(&health, "/healthz").await.0, 200);
+        assert_eq!(ask(&health, "/nowhere").await.0, 404);
+    }
+}

@@ -1,0 +1,403 @@
+//! Carries a plan out: each action is one request. Decides how answers are taken: what is ours,
+//! what was refused, what must be looked at again. What to do is decided by the planner alone.
+
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use planner::contract;
+use planner::job::Owner;
+use planner::{Action, Kind, Object};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::Target;
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::observe;
+use crate::reconcile::Context;
+use crate::shelf::Place;
+use crate::{keys, wire};
+
+/// Requests of one step that run at once.
+const IN_FLIGHT_MAX: usize = 32;
+/// Creates that collide in counting a quota are tried again at once, so often.
+const QUOTA_TRIES: u32 = 5;
+
+/// How far a plan got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Every action of every step was done.
+    Done,
+    /// Something was refused, or is not as it was seen. Look again before going on.
+    Stopped,
+}
+
+/// What became of one action.
+enum Outcome {
+    Done,
+    Stopped,
+}
+
+/// Carries steps out, one after the other. Within a step, one failure does not hold up the rest.
+pub(crate) async fn apply(
+    context: &Context,
+    owner: &Owner,
+    steps: Vec<Vec<Action>>,
+) -> Result<Progress, Error> {
+    for step in steps {
+        let actor = Actor { context, owner };
+        let actions = step.into_iter().map(|action| actor.act(action));
+        let outcomes: Vec<_> = stream::iter(actions)
+            .buffer_unordered(IN_FLIGHT_MAX)
+            .collect()
+            .await;
+        let mut stopped = false;
+        for outcome in outcomes {
+            stopped |= matches!(outcome?, Outcome::Stopped);
+        }
+        if stopped {
+            return Ok(Progress::Stopped);
+        }
+    }
+    Ok(Progress::Done)
+}
+
+/// Acts for one job.
+struct Actor<'a> {
+    context: &'a Context,
+    owner: &'a Owner,
+}
+
+impl Actor<'_> {
+    async fn act(&self, action: Action) -> Result<Outcome, Error> {
+        match action {
+            Action::Create(Object { kind, name, body }) => {
+                let done = self.create(&kind, &name, &body).await;
+                done.map_err(|fault| self.error("creating", &kind, &name, fault))
+            }
+            Action::CreateKey(Object {
+                kind,
+                name,
+                mut body,
+            }) => {
+                body["data"] = keys::secret_data();
+                let done = self.create(&kind, &name, &body).await;
+                done.map_err(|fault| self.error("creating", &kind, &name, fault))
+            }
+            Action::Patch {
+                kind,
+                name,
+                uid,
+                subresource,
+                merge,
+            } => {
+                let done = self.patch(&kind, &name, &uid, subresource, merge).await;
+                done.map_err(|fault| self.error("changing", &kind, &name, fault))
+            }
+            Action::Delete { kind, name, uid } => {
+                let done = self.delete(&kind, &name, &uid).await;
+                done.map_err(|fault| self.error("deleting", &kind, &name, fault))
+            }
+            Action::DeleteWorkers {
+                labels,
+                fields,
+                names,
+            } => {
+                let done = self.delete_workers(&labels, &fields, &names).await;
+                done.map_err(|fault| self.error("deleting", &Kind::Pod, &labels, fault))
+            }
+        }
+    }
+
+    async fn create(&self, kind: &Kind, name: &str, body: &Value) -> Result<Outcome, Fault> {
+        let resource = wire::resource(kind);
+        let target = self.target(&resource, name);
+        let mut tries = 1;
+        loop {
+            match self.context.api.create(target, body).await {
+                Ok(text) => {
+                    self.learn(kind, &text)?;
+                    self.accepted(kind, name);
+                    return Ok(Outcome::Done);
+                }
+                Err(fault) if fault.is_already_exists() => return self.meet(kind, name).await,
+                Err(fault) if fault.code() == Some(409) && tries < QUOTA_TRIES => tries += 1,
+                Err(fault) => return self.refused(kind, name, fault),
+            }
+        }
+    }
+
+    /// The name is taken. It may be by an object of ours that we did not know of: the answer to
+    /// its creation was lost, or another operator made it.
+    async fn meet(&self, kind: &Kind, name: &str) -> Result<Outcome, Fault> {
+        if *kind == Kind::Secret {
+            let owner = observe::owner_of(self.context, self.owner, kind, name).await;
+            return match owner {
+                Ok(Some(uid)) if uid == self.owner.uid => {
+                    self.accepted(kind, name);
+                    Ok(Outcome::Done)
+                }
+                Ok(_) => Ok(self.taken(kind, name)),
+                Err(fault) if fault.code() == Some(404) => Ok(Outcome::Stopped),
+                Err(fault) => Err(fault),
+            };
+        }
+        let resource = wire::resource(kind);
+        let text = match self.context.api.get(self.target(&resource, name)).await {
+            Ok(text) => text,
+            Err(fault) if fault.code() == Some(404) => return Ok(Outcome::Stopped),
+            Err(fault) => return Err(fault),
+        };
+        let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
+        if child
+            .owner
+            .as_ref()
+            .is_none_or(|owner| owner.uid != self.owner.uid)
+        {
+            return Ok(self.taken(kind, name));
+        }
+        if child.watched {
+            self.learn(kind, &text)?;
+        } else {
+            self.adopt(kind, name, &child.uid).await?;
+        }
+        self.accepted(kind, name);
+        Ok(Outcome::Done)
+    }
+
+    /// Our own object lacks the label that we watch by (the Kubeflow operator made it, or
+    /// somebody took the label off): without it we would never hear of it again.
+    async fn adopt(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), Fault> {
+        let (key, value) = match kind {
+            Kind::Pod => (contract::OPERATOR_NAME_LABEL, contract::OPERATOR_NAME),
+            Kind::Service
+            | Kind::ConfigMap
+            | Kind::Secret
+            | Kind::Job
+            | Kind::VolcanoPodGroup
+            | Kind::SchedulerPluginsPodGroup => (contract::MANAGED_BY_LABEL, contract::MANAGED_BY),
+        };
+        let merge = json!({"metadata": {"uid": uid, "labels": {(key): value}}});
+        let resource = wire::resource(kind);
+        let text = self
+            .context
+            .api
+            .merge(self.target(&resource, name), None, &merge)
+            .await?;
+        self.learn(kind, &text)
+    }
+
+    async fn patch(
+        &self,
+        kind: &Kind,
+        name: &str,
+        uid: &str,
+        subresource: Option<&str>,
+        mut merge: Value,
+    ) -> Result<Outcome, Fault> {
+        merge["metadata"]["uid"] = uid.into();
+        let resource = wire::resource(kind);
+        match self
+            .context
+            .api
+            .merge(self.target(&resource, name), subresource, &merge)
+            .await
+        {
+            Ok(text) => {
+                self.learn(kind, &text)?;
+                self.accepted(kind, name);
+                Ok(Outcome::Done)
+            }
+            Err(fault) if fault.is_other_object() => self.look_again(kind, name, uid).await,
+            Err(fault) => self.refused(kind, name, fault),
+        }
+    }
+
+    async fn delete(&self, kind: &Kind, name: &str, uid: &str) -> Result<Outcome, Fault> {
+        let resource = wire::resource(kind);
+        match self
+            .context
+            .api
+            .delete(self.target(&resource, name), uid)
+            .await
+        {
+            Ok(text) => {
+                self.accepted(kind, name);
+                match object(&text)? {
+                    Some(_) => self.learn(kind, &text)?,
+                    None => self.absent(kind, name, uid),
+                }
+                Ok(Outcome::Done)
+            }
+            Err(fault) if fault.is_other_object() => self.look_again(kind, name, uid).await,
+            Err(fault) => self.refused(kind, name, fault),
+        }
+    }
+
+    async fn delete_workers(
+        &self,
+        labels: &str,
+        fields: &str,
+        names: &[String],
+    ) -> Result<Outcome, Fault> {
+        let resource = wire::resource(&Kind::Pod);
+        let target = self.target(&resource, "");
+        let text = match self
+            .context
+            .api
+            .delete_selected(target, labels, fields)
+            .await
+        {
+            Ok(text) => text,
+            Err(fault) => return self.refused(&Kind::Pod, labels, fault),
+        };
+        self.accepted(&Kind::Pod, labels);
+        // The answer lists what was deleted; a pod that ended meanwhile may not be among them.
+        let deleted: Deleted = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+        let listed = deleted.items.map(|items| {
+            items
+                .into_iter()
+                .map(|item| item.metadata.name)
+                .collect::<Vec<String>>()
+        });
+        self.context.cache.on(&Kind::Pod, |shelf| {
+            for name in listed.as_deref().unwrap_or(names) {
+                shelf.doom(&self.place(name));
+            }
+        });
+        Ok(Outcome::Done)
+    }
+
+    /// The object is not what we took it for.
+    async fn look_again(&self, kind: &Kind, name: &str, uid: &str) -> Result<Outcome, Fault> {
+        let resource = wire::resource(kind);
+        match self.context.api.get(self.target(&resource, name)).await {
+            Ok(text) => {
+                let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
+                if child.uid != uid {
+                    self.absent(kind, name, uid);
+                }
+                self.learn(kind, &text)?;
+            }
+            Err(fault) if fault.code() == Some(404) => self.absent(kind, name, uid),
+            Err(fault) => return Err(fault),
+        }
+        Ok(Outcome::Stopped)
+    }
+
+    /// The API server's word counts from now on; the watch will confirm it.
+    fn learn(&self, kind: &Kind, text: &str) -> Result<(), Fault> {
+        if *kind == Kind::Secret {
+            return Ok(());
+        }
+        let child = wire::child(kind, text).map_err(Fault::Unreadable)?;
+        self.context.cache.on(kind, |shelf| shelf.answered(child));
+        Ok(())
+    }
+
+    fn absent(&self, kind: &Kind, name: &str, uid: &str) {
+        self.context
+            .cache
+            .on(kind, |shelf| shelf.absent(&self.place(name), uid));
+    }
+
+    fn accepted(&self, kind: &Kind, name: &str) {
+        self.context.memory.release(kind, &self.place(name));
+        self.context.memory.on(&self.owner.uid, |memory| {
+            memory.accept(kind, name);
+            if *kind == Kind::Secret {
+                memory.key_exists = true;
+            }
+        });
+    }
+
+    fn taken(&self, kind: &Kind, name: &str) -> Outcome {
+        observe::note_taken(self.context, self.owner, kind, name);
+        tracing::warn!(
+            job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
+            "{} {name} exists and is not this job's: waiting for the name", kind.as_str()
+        );
+        Outcome::Stopped
+    }
+
+    /// Remembers a refusal so that the plan and the status know of it. A server in trouble is an
+    /// error, until it has been one for so long that the job should say so.
+    fn refused(&self, kind: &Kind, name: &str, fault: Fault) -> Result<Outcome, Fault> {
+        let Fault::Answered { code, message, .. } = &fault else {
+            return Err(fault);
+        };
+        if !fault.is_refusal() && *code < 500 {
+            return Err(fault);
+        }
+        let known = self.context.memory.on(&self.owner.uid, |memory| {
+            memory.refuse(
+                kind.clone(),
+                name.to_owned(),
+                *code,
+                message.clone(),
+                Timestamp::now(),
+            );
+            memory
+                .refusals()
+                .iter()
+                .any(|refusal| refusal.kind == *kind && refusal.name == name)
+        });
+        if !known {
+            return Err(fault);
+        }
+        tracing::warn!(
+            job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
+            code, message, "{} {name} was refused", kind.as_str()
+        );
+        Ok(Outcome::Stopped)
+    }
+
+    fn target<'a>(&'a self, resource: &'a kube::core::ApiResource, name: &'a str) -> Target<'a> {
+        Target {
+            resource,
+            namespace: &self.owner.namespace,
+            name,
+        }
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place {
+            namespace: self.owner.namespace.clone(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn error(&self, doing: &str, kind: &Kind, name: &str, source: Fault) -> Error {
+        Error::Apply {
+            job: format!("{}/{}", self.owner.namespace, self.owner.name),
+            what: format!("{doing} {} {name}", kind.as_str()),
+            source,
+        }
+    }
+}
+
+/// Answer to a collection delete: a list of what was deleted, or a bare status.
+#[derive(Deserialize)]
+struct Deleted {
+    items: Option<Vec<Item>>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: ItemMetadata,
+}
+
+#[derive(Deserialize)]
+struct ItemMetadata {
+    name: String,
+}
+
+/// The object in an answer to a delete; none when it is a bare status: the object is gone.
+fn object(text: &str) -> Result<Option<DynamicObject>, Fault> {
+    let object: DynamicObject = serde_json::from_str(text).map_err(Fault::Unreadable)?;
+    let is_status = object
+        .types
+        .as_ref()
+        .is_some_and(|types| types.kind == "Status");
+    Ok((!is_status).then_some(object))
+}

@@ -1,0 +1,446 @@
+//! The command line: every flag of the Kubeflow operator, in the spelling of Go programs (one
+//! dash or two), so that a Deployment written for it starts ours. Decides what each flag means
+//! here, and which ones mean nothing.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use planner::observed::{GangScheduler, Site};
+
+use crate::run::Scope;
+
+/// Flags that other flags make needless here: our client has no rate limit of its own, and the
+/// log goes to stderr.
+const WITHOUT_EFFECT: [&str; 17] = [
+    "kube_api_qps",
+    "kube_api_burst",
+    "controller_queue_rate_limit",
+    "controller_queue_burst",
+    "add_dir_header",
+    "alsologtostderr",
+    "log_backtrace_at",
+    "log_dir",
+    "log_file",
+    "log_file_max_size",
+    "logtostderr",
+    "one_output",
+    "skip_headers",
+    "skip_log_headers",
+    "stderrthreshold",
+    "legacy_stderr_threshold_behavior",
+    "vmodule",
+];
+/// Passes wait for the network most of the time, so that many jobs are looked at at once.
+const CONCURRENCY_MIN: u16 = 16;
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// URL of the API server, or empty.
+    pub master: String,
+    /// Path of a kubeconfig, or empty.
+    pub kubeconfig: String,
+    /// Namespace of the election's Lease.
+    pub lock_namespace: String,
+    /// Port of the health probes; 0 is off.
+    pub health_port: u16,
+    /// Port of the metrics; 0 is off.
+    pub monitoring_port: u16,
+    /// klog's verbosity.
+    pub verbosity: u8,
+    /// Log JSON.
+    pub log_json: bool,
+    /// What to look after.
+    pub scope: Scope,
+    /// Flags that were given and mean nothing here.
+    pub without_effect: Vec<String>,
+}
+
+/// Reads the command line and the environment. Ends the process for `--help`, `--version` and
+/// for flags that it does not know.
+pub fn parse() -> Settings {
+    let environment = |name: &str| std::env::var(name).ok();
+    let settings = read(std::env::args(), environment).unwrap_or_else(|error| error.exit());
+    settings.unwrap_or_else(|| {
+        println!("{}", version());
+        std::process::exit(0)
+    })
+}
+
+impl Settings {
+    /// Says once what was asked for.
+    pub fn log(&self) {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            namespace = self.scope.namespace.as_deref().unwrap_or("(all)"),
+            lock_namespace = self.lock_namespace,
+            gang = ?self.scope.site.gang,
+            cluster_domain = self.scope.site.cluster_domain,
+            "starting"
+        );
+        if !self.without_effect.is_empty() {
+            tracing::info!(
+                flags = self.without_effect.join(" "),
+                "accepted, without effect here"
+            );
+        }
+    }
+}
+
+/// Runs MPI jobs on Kubernetes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster-operator",
+    disable_version_flag = true,
+    rename_all = "snake_case"
+)]
+struct Flags {
+    /// URL of the API server; overrides the kubeconfig's
+    #[arg(long, default_value = "")]
+    master: String,
+    /// Path of a kubeconfig; the variable KUBECONFIG overrides it, and without both the cluster
+    /// is the one that this pod runs in
+    #[arg(long = "kubeConfig", default_value = "")]
+    kubeconfig: String,
+    /// The namespace to look after; all when empty. Default: the variable KUBEFLOW_NAMESPACE
+    #[arg(long)]
+    namespace: Option<String>,
+    /// Jobs to look at at once; at least 16 are
+    #[arg(long, default_value_t = 2)]
+    threadiness: u16,
+    /// Print the version and exit
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    version: bool,
+    /// Port of /metrics; 0 is off
+    #[arg(long = "monitoring-port", default_value_t = 0)]
+    monitoring_port: u16,
+    /// Gang scheduler: volcano, or the scheduler name of a coscheduling plugin; none when empty
+    #[arg(long = "gang-scheduling", default_value = "")]
+    gang_scheduling: String,
+    /// Namespace of the Lease that operators elect their leader by
+    #[arg(long = "lock-namespace", default_value = "mpi-operator")]
+    lock_namespace: String,
+    /// Suffix of host names, e.g. cluster.local
+    #[arg(long = "cluster-domain", default_value = "")]
+    cluster_domain: String,
+    /// Verbosity of the log, as klog counts it: 4 and above for details
+    #[arg(long = "v", default_value_t = 0)]
+    verbosity: u8,
+    /// Form of the log: text or json
+    #[arg(long = "log-format", default_value = "text", value_parser = ["text", "json"])]
+    log_format: String,
+    /// Port of /healthz and /readyz; 0 is off
+    #[arg(long = "health-port", default_value_t = 8080, hide = true)]
+    health_port: u16,
+
+    /// Without effect: requests are limited by the API server
+    #[arg(
+        long = "kube-api-qps",
+        default_value_t = 5.0,
+        allow_negative_numbers = true
+    )]
+    kube_api_qps: f64,
+    /// Without effect: requests are limited by the API server
+    #[arg(
+        long = "kube-api-burst",
+        default_value_t = 10,
+        allow_negative_numbers = true
+    )]
+    kube_api_burst: i64,
+    /// Without effect: events are gathered, not queued
+    #[arg(long = "controller-queue-rate-limit", default_value_t = 10.0)]
+    controller_queue_rate_limit: f64,
+    /// Without effect: events are gathered, not queued
+    #[arg(long = "controller-queue-burst", default_value_t = 100)]
+    controller_queue_burst: i64,
+    #[command(flatten)]
+    klog: Klog,
+}
+
+/// Flags of klog, which Go programs log through. Accepted, without effect.
+#[derive(Debug, clap::Args)]
+#[command(rename_all = "snake_case")]
+struct Klog {
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    add_dir_header: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    alsologtostderr: Option<bool>,
+    #[arg(long, hide = true)]
+    log_backtrace_at: Option<String>,
+    #[arg(long, hide = true)]
+    log_dir: Option<String>,
+    #[arg(long, hide = true)]
+    log_file: Option<String>,
+    #[arg(long, hide = true)]
+    log_file_max_size: Option<u64>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    logtostderr: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    one_output: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    skip_headers: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    skip_log_headers: Option<bool>,
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
+    legacy_stderr_threshold_behavior: Option<bool>,
+    #[arg(long, hide = true)]
+    vmodule: Option<String>,
+}
+
+/// Settings from arguments and variables; none when only the version was asked for.
+fn read(
+    arguments: impl IntoIterator<Item = String>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Settings>, clap::Error> {
+    let arguments = arguments.into_iter().map(two_dashes);
+    let matches = Flags::command().try_get_matches_from(arguments)?;
+    let flags = Flags::from_arg_matches(&matches)?;
+    if flags.version {
+        return Ok(None);
+    }
+    let variable = |name| environment(name).filter(|value| !value.is_empty());
+    let namespace = flags.namespace.or_else(|| variable("KUBEFLOW_NAMESPACE"));
+    let gang = match flags.gang_scheduling.as_str() {
+        "" => None,
+        "volcano" => Some(GangScheduler::Volcano),
+        scheduler => Some(GangScheduler::SchedulerPlugins(scheduler.to_owned())),
+    };
+    Ok(Some(Settings {
+        without_effect: given(&matches),
+        master: flags.master,
+        kubeconfig: variable("KUBECONFIG").unwrap_or(flags.kubeconfig),
+        lock_namespace: flags.lock_namespace,
+        health_port: flags.health_port,
+        monitoring_port: flags.monitoring_port,
+        verbosity: flags.verbosity,
+        log_json: flags.log_format == "json",
+        scope: Scope {
+            site: Site {
+                cluster_domain: flags.cluster_domain,
+                gang,
+            },
+            namespace: namespace.filter(|namespace| !namespace.is_empty()),
+            concurrency: flags.threadiness.max(CONCURRENCY_MIN),
+        },
+    }))
+}
+
+fn given(matches: &ArgMatches) -> Vec<String> {
+    let given = |flag: &&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+    WITHOUT_EFFECT
+        .into_iter()
+        .filter(given)
+        .map(|flag| format!("--{flag}"))
+        .collect()
+}
+
+/// Go programs take `-flag` for `--flag`. A dash before a digit is a sign.
+fn two_dashes(argument: String) -> String {
+    let mut characters = argument.chars();
+    match (characters.next(), characters.next()) {
+        (Some('-'), Some(first)) if first.is_ascii_alphabetic() => match argument.as_str() {
+            "-h" => "--help".to_owned(),
+            _ => format!("-{argument}"),
+        },
+        _ => argument,
+    }
+}
+
+/// The words that Go's flag package takes for a boolean.
+fn go_bool(word: &str) -> Result<bool, String> {
+    match word {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("{word} is neither true nor false")),
+    }
+}
+
+/// Six lines, in the order of the Kubeflow operator.
+fn version() -> String {
+    [
+        "API Version: v2".to_owned(),
+        concat!("Version: ", env!("CARGO_PKG_VERSION")).to_owned(),
+        format!(
+            "Git SHA: {}",
+            option_env!("MUSTER_GIT_SHA").unwrap_or("unknown")
+        ),
+        format!(
+            "Built: {}",
+            option_env!("MUSTER_BUILT").unwrap_or("unknown")
+        ),
+        concat!("Rust Version: ", env!("CARGO_PKG_RUST_VERSION")).to_owned(),
+        format!(
+            "Rust OS/Arch: {}/{}",
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        ),
+    ]
+    .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(arguments: &[&str], environment: &[(&str, &str)]) -> Settings {
+        let arguments = ["muster-operator"]
+            .iter()
+            .chain(arguments)
+            .map(ToString::to_string);
+        let variable = |name: &str| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        read(arguments, variable)
+            .expect("the flags are known")
+            .expect("not only the version")
+    }
+
+    fn exit_code(arguments: &[&str]) -> i32 {
+        let arguments = ["muster-operator"]
+            .iter()
+            .chain(arguments)
+            .map(ToString::to_string);
+        read(arguments, |_| None)
+            .expect_err("nothing to run")
+            .exit_code()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_kubeflow_operator() {
+        let settings = settings(&[], &[]);
+        assert_eq!(settings.lock_namespace, "mpi-operator");
+        assert_eq!(settings.health_port, 8080);
+        assert_eq!(settings.monitoring_port, 0);
+        assert_eq!(settings.scope.namespace, None);
+        assert_eq!(settings.scope.site, Site::default());
+        assert_eq!(settings.kubeconfig, "");
+        assert!(settings.without_effect.is_empty());
+    }
+
+    #[test]
+    fn one_dash_is_as_good_as_two() {
+        for style in [
+            [
+                "-monitoring-port=9090",
+                "-lock-namespace",
+                "ops",
+                "-kubeConfig=/k",
+            ]
+            .as_slice(),
+            &[
+                "--monitoring-port",
+                "9090",
+                "--lock-namespace=ops",
+                "--kubeConfig",
+                "/k",
+            ],
+        ] {
+            let settings = settings(style, &[]);
+            assert_eq!(settings.monitoring_port, 9090);
+            assert_eq!(settings.lock_namespace, "ops");
+            assert_eq!(settings.kubeconfig, "/k");
+        }
+    }
+
+    #[test]
+    fn flags_without_effect_are_accepted_and_named() {
+        let settings = settings(
+            &[
+                "-alsologtostderr",
+                "-logtostderr=false",
+                "--kube-api-qps",
+                "-1",
+                "-kube-api-burst=20",
+                "-controller-queue-rate-limit=50",
+                "-controller-queue-burst=200",
+                "-stderrthreshold=INFO",
+                "-legacy_stderr_threshold_behavior=true",
+                "-vmodule=a=1",
+                "-log_file_max_size=1",
+                "-v=4",
+            ],
+            &[],
+        );
+        assert_eq!(settings.verbosity, 4);
+        assert!(
+            settings
+                .without_effect
+                .contains(&"--alsologtostderr".to_owned())
+        );
+        assert!(
+            settings
+                .without_effect
+                .contains(&"--kube_api_qps".to_owned())
+        );
+        assert_eq!(settings.without_effect.len(), 10);
+    }
+
+    #[test]
+    fn a_boolean_does_not_swallow_the_next_flag() {
+        let settings = settings(&["-alsologtostderr", "-gang-scheduling=volcano"], &[]);
+        assert_eq!(settings.scope.site.gang, Some(GangScheduler::Volcano));
+    }
+
+    #[test]
+    fn any_other_scheduler_name_is_a_coscheduling_plugin() {
+        let gang = settings(&["--gang-scheduling", "my-scheduler"], &[])
+            .scope
+            .site
+            .gang;
+        assert_eq!(
+            gang,
+            Some(GangScheduler::SchedulerPlugins("my-scheduler".to_owned()))
+        );
+    }
+
+    #[test]
+    fn the_environment_overrides_or_fills_in() {
+        let variables = [("KUBECONFIG", "/env"), ("KUBEFLOW_NAMESPACE", "team-a")];
+        let both = settings(&["--kubeConfig=/flag"], &variables);
+        assert_eq!(both.kubeconfig, "/env");
+        assert_eq!(both.scope.namespace.as_deref(), Some("team-a"));
+        let flag = settings(&["--namespace=team-b"], &variables);
+        assert_eq!(flag.scope.namespace.as_deref(), Some("team-b"));
+        assert_eq!(
+            settings(&["--namespace="], &variables).scope.namespace,
+            None
+        );
+        let empty = settings(&["--kubeConfig=/flag"], &[("KUBECONFIG", "")]);
+        assert_eq!(empty.kubeconfig, "/flag");
+    }
+
+    #[test]
+    fn unknown_flags_exit_with_2_and_help_with_0() {
+        assert_eq!(exit_code(&["-no-such-flag"]), 2);
+        assert_eq!(exit_code(&["-alsologtostderr=maybe"]), 2);
+        assert_eq!(exit_code(&["-help"]), 0);
+        assert_eq!(exit_code(&["-h"]), 0);
+    }
+
+    #[test]
+    fn the_version_has_six_lines_in_order() {
+        assert!(
+            read(["o".to_owned(), "-version".to_owned()], |_| None)
+                .unwrap()
+                .is_none()
+        );
+        let version = version();
+        let heads: Vec<&str> = version
+            .lines()
+            .filter_map(|line| line.split(": ").next())
+            .collect();
+        assert_eq!(
+            heads,
+            [
+                "API Version",
+                "Version",
+                "Git SHA",
+                "Built",
+                "Rust Version",
+                "Rust OS/Arch"
+            ]
+        );
+    }
+}

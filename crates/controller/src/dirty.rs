@@ -1,0 +1,95 @@
+//! Which jobs to look at again. Decides how events are gathered: the first one counts at once,
+//! those that follow within a moment count together. No event is put off by the next.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream;
+use tokio::sync::Notify;
+
+use crate::shelf::JobName;
+
+/// How long the events that follow one are gathered.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// A set of jobs for each listener.
+#[derive(Debug)]
+pub(crate) struct Dirty {
+    listeners: Vec<Listener>,
+}
+
+#[derive(Debug, Default)]
+struct Listener {
+    jobs: Mutex<HashSet<JobName>>,
+    news: Notify,
+}
+
+impl Dirty {
+    /// For so many listeners.
+    pub(crate) fn new(listeners: usize) -> Self {
+        Self {
+            listeners: (0..listeners).map(|_| Listener::default()).collect(),
+        }
+    }
+
+    /// Tells every listener.
+    pub(crate) fn mark(&self, job: &JobName) {
+        for listener in &self.listeners {
+            lock(&listener.jobs).insert(job.clone());
+            listener.news.notify_one();
+        }
+    }
+
+    /// Jobs to look at, for one listener.
+    pub(crate) fn jobs(self: Arc<Self>, listener: usize) -> impl Stream<Item = Vec<JobName>> {
+        stream::unfold((self, false), move |(dirty, pause)| async move {
+            if pause {
+                tokio::time::sleep(MOMENT).await;
+            }
+            let own = &dirty.listeners[listener];
+            let jobs = loop {
+                own.news.notified().await;
+                let jobs: Vec<JobName> = lock(&own.jobs).drain().collect();
+                if !jobs.is_empty() {
+                    break jobs;
+                }
+            };
+            Some((jobs, (dirty, true)))
+        })
+    }
+}
+
+fn lock(jobs: &Mutex<HashSet<JobName>>) -> std::sync::MutexGuard<'_, HashSet<JobName>> {
+    jobs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    fn job(name: &str) -> JobName {
+        JobName {
+            namespace: "team-a".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_one_look_and_nothing_is_lost() {
+        let dirty = Arc::new(Dirty::new(2));
+        let mut first = Box::pin(Arc::clone(&dirty).jobs(0));
+        let mut second = Box::pin(Arc::clone(&dirty).jobs(1));
+        for _ in 0..100 {
+            dirty.mark(&job("ring"));
+        }
+        assert_eq!(first.next().await, Some(vec![job("ring")]));
+        dirty.mark(&job("ring"));
+        dirty.mark(&job("ring"));
+        assert_eq!(first.next().await, Some(vec![job("ring")]));
+        assert_eq!(second.next().await, Some(vec![job("ring")]));
+    }
+}

@@ -1,0 +1,154 @@
+//! How one request to the API server can fail, and what to do about it: wait for a change, try
+//! again soon, or back off. Decides nothing about jobs.
+
+use thiserror::Error;
+
+/// A request that did not succeed.
+#[derive(Debug, Error)]
+pub(crate) enum Fault {
+    /// The API server said no.
+    #[error("the API server answered {code} {reason}: {message}")]
+    Answered {
+        /// HTTP status code.
+        code: u16,
+        /// The API server's word, e.g. `AlreadyExists`.
+        reason: String,
+        /// The API server's sentence.
+        message: String,
+    },
+    /// The API server did not answer in time. What was asked may have been done or not.
+    #[error("the API server did not answer within {secs} s")]
+    Unanswered {
+        /// How long we waited.
+        secs: u64,
+    },
+    /// The API server could not be reached. What was asked may have been done or not.
+    #[error("the API server could not be reached")]
+    Unreachable(#[source] Box<kube::Error>),
+    /// The answer is not what was asked for.
+    #[error("the API server's answer could not be read")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+/// What to do after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// Our view is old: the change that made it so is on its way to us.
+    OnChange,
+    /// The API server asked for a moment.
+    Soon,
+    /// Less and less often.
+    Backoff,
+}
+
+impl Fault {
+    /// What to do about it.
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            Self::Answered {
+                code: 404 | 409, ..
+            } => Retry::OnChange,
+            Self::Answered {
+                code: 429 | 503, ..
+            } => Retry::Soon,
+            Self::Answered { .. }
+            | Self::Unanswered { .. }
+            | Self::Unreachable(_)
+            | Self::Unreadable(_) => Retry::Backoff,
+        }
+    }
+
+    /// The status code, if there was an answer.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answered { code, .. } => Some(*code),
+            Self::Unanswered { .. } | Self::Unreachable(_) | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// The create failed because the name is taken. (A 409 may also mean that a quota was being
+    /// counted at the same time.)
+    pub(crate) fn is_already_exists(&self) -> bool {
+        matches!(self, Self::Answered { code: 409, reason, .. } if reason == "AlreadyExists")
+    }
+
+    /// The change was meant for an object that is no longer there: its name is free, or another
+    /// object has it. Deletes with a wrong UID are answered with 409, patches with 422.
+    pub(crate) fn is_other_object(&self) -> bool {
+        match self {
+            Self::Answered {
+                code: 404 | 409, ..
+            } => true,
+            Self::Answered {
+                code: 422, message, ..
+            } => message.contains("metadata.uid: Invalid"),
+            Self::Answered { .. }
+            | Self::Unanswered { .. }
+            | Self::Unreachable(_)
+            | Self::Unreadable(_) => false,
+        }
+    }
+
+    /// The API server looked at the request and refused it: asking again in the same words will
+    /// not help soon. 401 is about us, not about the request.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let Some(code) = self.code() else {
+            return false;
+        };
+        (400..500).contains(&code) && !matches!(code, 401 | 408 | 409 | 429)
+    }
+}
+
+impl From<kube::Error> for Fault {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let status = *status;
+                Self::Answered {
+                    code: status.code,
+                    reason: status.reason,
+                    message: status.message,
+                }
+            }
+            other => Self::Unreachable(Box::new(other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16, reason: &str) -> Fault {
+        Fault::Answered {
+            code,
+            reason: reason.to_owned(),
+            message: String::new(),
+        }
+    }
+
+    #[test]
+    fn each_answer_has_its_cure() {
+        for (code, reason, retry, refusal) in [
+            (400, "BadRequest", Retry::Backoff, true),
+            (401, "Unauthorized", Retry::Backoff, false),
+            (403, "Forbidden", Retry::Backoff, true),
+            (404, "NotFound", Retry::OnChange, true),
+            (409, "AlreadyExists", Retry::OnChange, false),
+            (409, "Conflict", Retry::OnChange, false),
+            (413, "RequestEntityTooLarge", Retry::Backoff, true),
+            (422, "Invalid", Retry::Backoff, true),
+            (429, "TooManyRequests", Retry::Soon, false),
+            (500, "InternalError", Retry::Backoff, false),
+            (503, "ServiceUnavailable", Retry::Soon, false),
+            (504, "Timeout", Retry::Backoff, false),
+        ] {
+            let fault = answered(code, reason);
+            assert_eq!(fault.retry(), retry, "{code}");
+            assert_eq!(fault.is_refusal(), refusal, "{code}");
+        }
+        assert_eq!(Fault::Unanswered { secs: 10 }.retry(), Retry::Backoff);
+        assert!(answered(409, "AlreadyExists").is_already_exists());
+        assert!(!answered(409, "Conflict").is_already_exists());
+    }
+}

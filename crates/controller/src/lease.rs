@@ -1,0 +1,344 @@
+//! Leader election on a `coordination.k8s.io/v1` Lease. Decides who leads, and when to stop: all
+//! safety holds with two leaders too, the lease only saves work.
+//!
+//! Another's lease is judged by how long *we* have seen it unchanged, never by its times: clocks
+//! of two machines need not agree.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use kube::core::ApiResource;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{Api, Target};
+use crate::error::chain;
+use crate::fault::Fault;
+use crate::wire::named_resource;
+
+/// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
+pub(crate) const LEASE_NAME: &str = "mpi-operator";
+/// A leader that is silent for this long has lost.
+const DURATION: Duration = Duration::from_secs(15);
+/// How often a leader renews.
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// A leader that cannot renew for this long gives up, well before others may take over.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How often a standby looks, and a leader in trouble tries again.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+/// One request may take this long.
+const REQUEST_MAX: Duration = Duration::from_secs(4);
+
+/// A contender for the lease.
+pub(crate) struct Lease {
+    api: Api,
+    resource: ApiResource,
+    namespace: String,
+    identity: String,
+    sight: Option<Sight>,
+}
+
+/// The lease as last seen.
+#[derive(Clone, Debug, PartialEq)]
+struct Sight {
+    stored: Stored,
+    whole: Value,
+    /// When we first saw it exactly so.
+    since: Instant,
+}
+
+/// What matters of a stored Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+struct Stored {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    resource_version: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    holder_identity: Option<String>,
+    lease_duration_seconds: Option<u64>,
+    acquire_time: Option<String>,
+    lease_transitions: Option<i64>,
+}
+
+/// What to do about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    /// It is ours already.
+    Renew,
+    /// It is nobody's.
+    Take,
+    /// It is another's, who may still live.
+    Wait,
+}
+
+/// The whole policy, without a clock.
+fn decide(spec: &Spec, unchanged_for: Duration, me: &str) -> Move {
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    let term = spec
+        .lease_duration_seconds
+        .map_or(DURATION, Duration::from_secs);
+    if holder == me {
+        Move::Renew
+    } else if holder.is_empty() || unchanged_for > term {
+        Move::Take
+    } else {
+        Move::Wait
+    }
+}
+
+impl Lease {
+    /// A contender that nobody else is.
+    pub(crate) fn new(api: Api, namespace: String) -> anyhow::Result<Self> {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).context("the system has no random numbers")?;
+        let hex: Vec<String> = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let parts = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]];
+        let identity = format!(
+            "{}_{}",
+            host.trim(),
+            parts.map(<[String]>::concat).join("-")
+        );
+        let resource = named_resource("coordination.k8s.io", "v1", "Lease", "leases");
+        Ok(Self {
+            api,
+            resource,
+            namespace,
+            identity,
+            sight: None,
+        })
+    }
+
+    /// Returns once we lead.
+    pub(crate) async fn acquire(&mut self) -> anyhow::Result<()> {
+        tracing::info!(identity = self.identity, "waiting to lead");
+        loop {
+            match self.try_once().await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Fault::Answered {
+                    code: 404, message, ..
+                }) => bail!(
+                    "the namespace of the lock is missing ({message}): create namespace {} or \
+                     name another one with --lock-namespace",
+                    self.namespace
+                ),
+                Err(fault) => tracing::warn!(error = chain(&fault), "cannot look at the lease"),
+            }
+            tokio::time::sleep(RETRY_EVERY).await;
+        }
+    }
+
+    /// Keeps the lease; returns once it is lost.
+    pub(crate) async fn keep(&mut self, renewed: impl Fn()) {
+        let mut renewed_at = Instant::now();
+        let mut next = renewed_at + RENEW_EVERY;
+        loop {
+            let give_up = renewed_at + RENEW_DEADLINE;
+            tokio::time::sleep_until(next.min(give_up)).await;
+            match tokio::time::timeout_at(give_up, self.try_once()).await {
+                Ok(Ok(true)) => {
+                    renewed();
+                    renewed_at = Instant::now();
+                    next = renewed_at + RENEW_EVERY;
+                    continue;
+                }
+                Ok(Ok(false)) => {
+                    tracing::error!("another operator took the lease");
+                    return;
+                }
+                Ok(Err(fault)) => tracing::warn!(error = chain(&fault), "cannot renew the lease"),
+                Err(_) => {}
+            }
+            if Instant::now() >= give_up {
+                tracing::error!(
+                    secs = RENEW_DEADLINE.as_secs(),
+                    "the lease was not renewed in time"
+                );
+                return;
+            }
+            next = Instant::now() + RETRY_EVERY;
+        }
+    }
+
+    /// Hands the lease over, so that a standby need not wait for it to run out.
+    pub(crate) async fn release(&mut self) {
+        let Some(sight) = self.sight.clone() else {
+            return;
+        };
+        if sight.stored.spec.holder_identity.as_deref() != Some(self.identity.as_str()) {
+            return;
+        }
+        let mut whole = sight.whole;
+        whole["spec"]["holderIdentity"] = "".into();
+        // As client-go does it: the term of a lease that nobody holds is short.
+        whole["spec"]["leaseDurationSeconds"] = 1.into();
+        whole["spec"]["renewTime"] = now().into();
+        match self.within(self.api.replace(self.target(), &whole)).await {
+            Ok(_) => tracing::info!("lease released"),
+            Err(fault) => tracing::warn!(error = chain(&fault), "cannot release the lease"),
+        }
+    }
+
+    /// True if we lead now. A conflicting write may not have been a contender's, so that one is
+    /// worth a second look.
+    async fn try_once(&mut self) -> Result<bool, Fault> {
+        match self.look_and_write().await {
+            Err(Fault::Answered { code: 409, .. }) => {
+                self.sight = None;
+                self.look_and_write().await
+            }
+            other => other,
+        }
+    }
+
+    async fn look_and_write(&mut self) -> Result<bool, Fault> {
+        // A leader knows the lease as it wrote it, so it need not look before it renews.
+        let own = self.sight.as_ref().filter(|sight| {
+            sight.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
+        });
+        if own.is_none() {
+            match self.within(self.api.get(self.target())).await {
+                Ok(text) => self.see(&text)?,
+                Err(Fault::Answered { code: 404, .. }) => return self.create().await,
+                Err(fault) => return Err(fault),
+            }
+        }
+        let sight = self.sight.clone().expect("the lease was just seen");
+        let action = decide(&sight.stored.spec, sight.since.elapsed(), &self.identity);
+        if action == Move::Wait {
+            return Ok(false);
+        }
+        let mut whole = sight.whole;
+        self.sign(&mut whole["spec"], &sight.stored.spec, action);
+        let text = self.within(self.api.replace(self.target(), &whole)).await?;
+        self.see(&text)?;
+        Ok(true)
+    }
+
+    async fn create(&mut self) -> Result<bool, Fault> {
+        let mut lease = json!({
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": {"name": LEASE_NAME, "namespace": self.namespace},
+            "spec": {},
+        });
+        self.sign(&mut lease["spec"], &Spec::default(), Move::Take);
+        match self.within(self.api.create(self.target(), &lease)).await {
+            Ok(text) => {
+                self.see(&text)?;
+                Ok(true)
+            }
+            Err(fault) if fault.is_already_exists() => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn sign(&self, spec: &mut Value, before: &Spec, action: Move) {
+        let now = now();
+        let transitions = before.lease_transitions.unwrap_or(0);
+        spec["holderIdentity"] = self.identity.as_str().into();
+        spec["leaseDurationSeconds"] = DURATION.as_secs().into();
+        spec["renewTime"] = now.as_str().into();
+        if action == Move::Take {
+            spec["acquireTime"] = now.into();
+            let first = before.holder_identity.is_none() && before.acquire_time.is_none();
+            spec["leaseTransitions"] = (transitions + i64::from(!first)).into();
+        }
+    }
+
+    fn see(&mut self, text: &str) -> Result<(), Fault> {
+        let whole: Value = serde_json::from_str(text).map_err(Fault::Unreadable)?;
+        let stored = Stored::deserialize(&whole).map_err(Fault::Unreadable)?;
+        let known = self.sight.as_ref().filter(|sight| sight.stored == stored);
+        let since = known.map_or_else(Instant::now, |sight| sight.since);
+        self.sight = Some(Sight {
+            stored,
+            whole,
+            since,
+        });
+        Ok(())
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            resource: &self.resource,
+            namespace: &self.namespace,
+            name: LEASE_NAME,
+        }
+    }
+
+    async fn within(
+        &self,
+        request: impl Future<Output = Result<String, Fault>>,
+    ) -> Result<String, Fault> {
+        let unanswered = Fault::Unanswered {
+            secs: REQUEST_MAX.as_secs(),
+        };
+        tokio::time::timeout(REQUEST_MAX, request)
+            .await
+            .unwrap_or(Err(unanswered))
+    }
+}
+
+/// Leases carry microseconds.
+fn now() -> String {
+    format!("{:.6}", Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(holder: Option<&str>, term: Option<u64>) -> Spec {
+        Spec {
+            holder_identity: holder.map(str::to_owned),
+            lease_duration_seconds: term,
+            ..Spec::default()
+        }
+    }
+
+    #[test]
+    fn a_lease_is_taken_when_free_or_unchanged_for_its_term() {
+        for (holder, term, unchanged, expected) in [
+            (Some("me"), Some(15), 0, Move::Renew),
+            (Some("me"), Some(15), 99, Move::Renew),
+            (Some("you"), Some(15), 0, Move::Wait),
+            (Some("you"), Some(15), 15, Move::Wait),
+            (Some("you"), Some(15), 16, Move::Take),
+            (Some("you"), None, 15, Move::Wait),
+            (Some("you"), None, 16, Move::Take),
+            (Some("you"), Some(60), 16, Move::Wait),
+            (Some(""), Some(15), 0, Move::Take),
+            (None, None, 0, Move::Take),
+        ] {
+            let spec = held_by(holder, term);
+            let decided = decide(&spec, Duration::from_secs(unchanged), "me");
+            assert_eq!(decided, expected, "{spec:?} unchanged for {unchanged} s");
+        }
+    }
+
+    #[test]
+    fn a_leader_gives_up_before_others_may_take_over() {
+        assert!(RENEW_DEADLINE + REQUEST_MAX < DURATION);
+    }
+
+    #[test]
+    fn times_have_microseconds() {
+        let now = now();
+        let (_, fraction) = now.split_once('.').expect("a fraction");
+        assert_eq!(fraction.len(), "123456Z".len(), "{now}");
+    }
+}

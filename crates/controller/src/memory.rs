@@ -1,0 +1,307 @@
+//! What we know of jobs that the cluster does not tell: what was refused, whose names are taken,
+//! what we wrote last. All of it is a saving or a courtesy; losing it (a restart) is harmless.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use planner::Kind;
+use planner::observed::Refusal;
+use tokio::time::Instant;
+
+use crate::shelf::{JobName, Place};
+
+/// A refused object is tried again after this long, then twice as long each time…
+const REFUSED_FIRST: Duration = Duration::from_secs(5);
+/// …up to this long: quotas are freed and policies mended by people.
+const REFUSED_MAX: Duration = Duration::from_secs(60);
+/// A taken name is usually an older job's that is being collected.
+const TAKEN_FIRST: Duration = Duration::from_millis(500);
+const TAKEN_MAX: Duration = Duration::from_secs(30);
+/// An API server that fails this often in a row on one object will go on, so the job says so.
+const FAILURES_TO_REPORT: u32 = 3;
+
+/// What we know of jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    jobs: Mutex<HashMap<String, JobMemory>>,
+    taken: Mutex<BTreeMap<(Kind, Place), Taken>>,
+    changed: Mutex<HashMap<JobName, Instant>>,
+}
+
+/// What we know of one job, by UID.
+#[derive(Debug, Default)]
+pub(crate) struct JobMemory {
+    /// Answer to our last status write, while the watch has not caught up with it.
+    pub(crate) written: Option<Arc<DynamicObject>>,
+    /// When that was.
+    pub(crate) written_at: Option<Instant>,
+    /// The key Secret exists and is the job's own.
+    pub(crate) key_exists: bool,
+    /// Passes that failed in a row.
+    pub(crate) failures: u32,
+    generation: i64,
+    refused: BTreeMap<(Kind, String), Refused>,
+}
+
+#[derive(Debug)]
+struct Refused {
+    refusal: Refusal,
+    delay: Duration,
+    times: u32,
+}
+
+#[derive(Debug)]
+struct Taken {
+    job: JobName,
+    delay: Duration,
+    retry_at: Timestamp,
+}
+
+impl Memory {
+    /// Looks at, or changes, what is known of a job.
+    pub(crate) fn on<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
+        let mut jobs = lock(&self.jobs);
+        match jobs.get_mut(uid) {
+            Some(job) => look(job),
+            None => look(jobs.entry(uid.to_owned()).or_default()),
+        }
+    }
+
+    /// The job is gone.
+    pub(crate) fn forget(&self, uid: &str, job: &JobName) {
+        lock(&self.jobs).remove(uid);
+        lock(&self.taken).retain(|_, taken| taken.job != *job);
+        lock(&self.changed).remove(job);
+    }
+
+    /// Something happened to a child that we did not do: ask for the key Secret again, which we
+    /// do not watch.
+    pub(crate) fn doubt_key(&self, uid: &str) {
+        if let Some(job) = lock(&self.jobs).get_mut(uid) {
+            job.key_exists = false;
+        }
+    }
+
+    /// A child of the job changed just now.
+    pub(crate) fn child_changed(&self, job: &JobName) {
+        lock(&self.changed).insert(job.clone(), Instant::now());
+    }
+
+    /// When a child of the job last changed.
+    pub(crate) fn last_change(&self, job: &JobName) -> Option<Instant> {
+        lock(&self.changed).get(job).copied()
+    }
+
+    /// Somebody else's object holds the name.
+    pub(crate) fn take(&self, kind: &Kind, place: &Place, job: JobName, now: Timestamp) {
+        let mut taken = lock(&self.taken);
+        let key = (kind.clone(), place.clone());
+        let delay = doubled(
+            taken.get(&key).map(|taken| taken.delay),
+            TAKEN_FIRST,
+            TAKEN_MAX,
+        );
+        taken.insert(
+            key,
+            Taken {
+                job,
+                delay,
+                retry_at: later(now, delay),
+            },
+        );
+    }
+
+    /// When it makes sense to try the name again, if that is not now.
+    pub(crate) fn taken_until(
+        &self,
+        kind: &Kind,
+        place: &Place,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let taken = lock(&self.taken);
+        if taken.is_empty() {
+            return None;
+        }
+        let until = taken.get(&(kind.clone(), place.clone()))?.retry_at;
+        (until > now).then_some(until)
+    }
+
+    /// The name is free, or is told of by the watch. Returns the job that waited for it.
+    pub(crate) fn release(&self, kind: &Kind, place: &Place) -> Option<JobName> {
+        let mut taken = lock(&self.taken);
+        if taken.is_empty() {
+            return None;
+        }
+        taken
+            .remove(&(kind.clone(), place.clone()))
+            .map(|taken| taken.job)
+    }
+}
+
+impl JobMemory {
+    /// A changed job deserves another try at once.
+    pub(crate) fn see_generation(&mut self, generation: i64) {
+        if generation != self.generation {
+            self.generation = generation;
+            self.refused.clear();
+        }
+    }
+
+    /// The API server said no.
+    pub(crate) fn refuse(
+        &mut self,
+        kind: Kind,
+        name: String,
+        code: u16,
+        message: String,
+        now: Timestamp,
+    ) {
+        let key = (kind.clone(), name.clone());
+        let before = self.refused.get(&key);
+        let times = before.map_or(0, |refused| refused.times) + 1;
+        let delay = doubled(
+            before.map(|refused| refused.delay),
+            REFUSED_FIRST,
+            REFUSED_MAX,
+        );
+        let refusal = Refusal {
+            kind,
+            name,
+            code,
+            message,
+            retry_at: later(now, delay),
+        };
+        self.refused.insert(
+            key,
+            Refused {
+                refusal,
+                delay,
+                times,
+            },
+        );
+    }
+
+    /// The API server said yes.
+    pub(crate) fn accept(&mut self, kind: &Kind, name: &str) {
+        if !self.refused.is_empty() {
+            self.refused.remove(&(kind.clone(), name.to_owned()));
+        }
+    }
+
+    /// What a plan should know: what was refused by decision, or failed again and again.
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        let decided =
+            |refused: &&Refused| refused.refusal.code < 500 || refused.times >= FAILURES_TO_REPORT;
+        self.refused
+            .values()
+            .filter(decided)
+            .map(|refused| refused.refusal.clone())
+            .collect()
+    }
+}
+
+/// The next delay of a series that doubles.
+pub(crate) fn doubled(before: Option<Duration>, first: Duration, max: Duration) -> Duration {
+    before.map_or(first, |delay| delay.saturating_mul(2).min(max))
+}
+
+fn later(now: Timestamp, delay: Duration) -> Timestamp {
+    now.checked_add(delay).unwrap_or(Timestamp::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a small number of seconds is a time")
+    }
+
+    fn place() -> Place {
+        Place {
+            namespace: "team-a".to_owned(),
+            name: "ring".to_owned(),
+        }
+    }
+
+    fn job() -> JobName {
+        JobName {
+            namespace: "team-a".to_owned(),
+            name: "ring".to_owned(),
+        }
+    }
+
+    #[test]
+    fn refusals_are_retried_less_and_less_often() {
+        let mut memory = JobMemory::default();
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            memory.refuse(Kind::Pod, "w".to_owned(), 403, "quota".to_owned(), at(0));
+            waits.push(memory.refusals()[0].retry_at.as_second());
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
+        memory.accept(&Kind::Pod, "w");
+        assert!(memory.refusals().is_empty());
+    }
+
+    #[test]
+    fn a_new_generation_is_tried_at_once() {
+        let mut memory = JobMemory::default();
+        memory.see_generation(1);
+        memory.refuse(Kind::Job, "l".to_owned(), 422, "bad".to_owned(), at(0));
+        memory.see_generation(1);
+        assert_eq!(memory.refusals().len(), 1);
+        memory.see_generation(2);
+        assert!(memory.refusals().is_empty());
+    }
+
+    #[test]
+    fn a_failing_server_is_reported_only_when_it_goes_on() {
+        let mut memory = JobMemory::default();
+        for expected in [0, 0, 1] {
+            memory.refuse(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
+            assert_eq!(memory.refusals().len(), expected);
+        }
+    }
+
+    #[test]
+    fn a_taken_name_is_tried_again_after_a_growing_while_or_when_freed() {
+        let memory = Memory::default();
+        memory.take(&Kind::Service, &place(), job(), at(10));
+        assert!(
+            memory
+                .taken_until(&Kind::Service, &place(), at(10))
+                .is_some()
+        );
+        assert!(
+            memory
+                .taken_until(&Kind::Service, &place(), at(11))
+                .is_none()
+        );
+        assert!(
+            memory
+                .taken_until(&Kind::ConfigMap, &place(), at(10))
+                .is_none()
+        );
+        for _ in 0..10 {
+            memory.take(&Kind::Service, &place(), job(), at(20));
+        }
+        assert_eq!(
+            memory.taken_until(&Kind::Service, &place(), at(20)),
+            Some(at(50))
+        );
+        assert_eq!(memory.release(&Kind::Service, &place()), Some(job()));
+        assert!(
+            memory
+                .taken_until(&Kind::Service, &place(), at(20))
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Numbers for monitoring. Decides their names: those that begin with `mpi_operator_` are as
+//! dashboards for the Kubeflow operator know them, ours begin with `muster_`.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// What the text is, for HTTP.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All numbers.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) jobs_created: Counter,
+    pub(crate) jobs_successful: Counter,
+    pub(crate) jobs_failed: Counter,
+    pub(crate) is_leader: Gauge,
+    pub(crate) reconcile_seconds: Histogram,
+    reconcile_errors: Family<ByKind, Counter>,
+    undecodable_objects: Family<ByKind, Counter>,
+    job_info: Family<JobInfo, Gauge>,
+    registry: Registry,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct JobInfo {
+    launcher: String,
+    namespace: String,
+}
+
+impl Metrics {
+    /// All at zero.
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            jobs_created: Counter::default(),
+            jobs_successful: Counter::default(),
+            jobs_failed: Counter::default(),
+            is_leader: Gauge::default(),
+            reconcile_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
+            reconcile_errors: Family::default(),
+            undecodable_objects: Family::default(),
+            job_info: Family::default(),
+            registry: Registry::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    /// Counters are registered without `_total`, which the text format adds.
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        for (name, help, counter) in [
+            (
+                "created",
+                "Counts number of MPI jobs created",
+                &self.jobs_created,
+            ),
+            (
+                "successful",
+                "Counts number of MPI jobs successful",
+                &self.jobs_successful,
+            ),
+            (
+                "failed",
+                "Counts number of MPI jobs failed",
+                &self.jobs_failed,
+            ),
+        ] {
+            registry.register(format!("mpi_operator_jobs_{name}"), help, counter.clone());
+        }
+        registry.register(
+            "mpi_operator_job_info",
+            "Information about MPIJob",
+            self.job_info.clone(),
+        );
+        registry.register(
+            "mpi_operator_is_leader",
+            "Is this client the leader of this mpi-operator client set?",
+            self.is_leader.clone(),
+        );
+        registry.register(
+            "muster_reconcile_seconds",
+            "How long one pass over one job took",
+            self.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "muster_reconcile_errors",
+            "Passes that failed, by the step that did",
+            self.reconcile_errors.clone(),
+        );
+        registry.register(
+            "muster_undecodable_objects",
+            "Objects of which some part had an unknown shape",
+            self.undecodable_objects.clone(),
+        );
+    }
+
+    /// A pass failed at this step.
+    pub(crate) fn count_error(&self, step: &'static str) {
+        self.reconcile_errors
+            .get_or_create(&ByKind { kind: step })
+            .inc();
+    }
+
+    /// Some part of an object could not be read.
+    pub(crate) fn count_undecodable(&self, kind: &'static str) {
+        self.undecodable_objects
+            .get_or_create(&ByKind { kind })
+            .inc();
+    }
+
+    /// A job has this launcher.
+    pub(crate) fn show_launcher(&self, namespace: &str, launcher: &str) {
+        let labels = JobInfo {
+            launcher: launcher.to_owned(),
+            namespace: namespace.to_owned(),
+        };
+        self.job_info.get_or_create(&labels).set(1);
+    }
+
+    /// The job with this launcher is gone.
+    pub(crate) fn hide_launcher(&self, namespace: &str, launcher: &str) {
+        let labels = JobInfo {
+            launcher: launcher.to_owned(),
+            namespace: namespace.to_owned(),
+        };
+        self.job_info.remove(&labels);
+    }
+
+    /// All of them, as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashboards_find_the_names_they_know() {
+        let metrics = Metrics::new();
+        metrics.jobs_created.inc();
+        metrics.show_launcher("team-a", "ring-launcher");
+        metrics.count_error("apply");
+        let text = metrics.text();
+        for line in [
+            "mpi_operator_jobs_created_total 1",
+            "mpi_operator_jobs_successful_total 0",
+            "mpi_operator_jobs_failed_total 0",
+            "mpi_operator_job_info{launcher=\"ring-launcher\",namespace=\"team-a\"} 1",
+            "mpi_operator_is_leader 0",
+            "muster_reconcile_errors_total{kind=\"apply\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in\n{text}"
+            );
+        }
+        metrics.hide_launcher("team-a", "ring-launcher");
+        assert!(!metrics.text().contains("ring-launcher"));
+    }
+}

@@ -1,0 +1,393 @@
+//! The cluster, as a value for the planner. Decides what counts as the job's own: what its UID
+//! controls, and nothing else. Reads the clock once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use planner::job::Owner;
+use planner::observed::{Observed, Pod, Slot};
+use planner::{Job, Kind, Recorded};
+use serde_json::Value;
+
+use crate::api::Target;
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::reconcile::Context;
+use crate::shelf::{Entry, JobName, Place};
+use crate::wire::{self, Facts, Role};
+
+/// A look, and when another one is worth it though nothing may have changed.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) observed: Observed,
+    pub(crate) look_again: Option<Timestamp>,
+}
+
+/// One look at one job.
+pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Result<Look, Error> {
+    let key = key(context, job, &recorded).await?;
+    let priorities = priorities(context, job).await;
+    let now = Timestamp::now();
+    let mut names = Names {
+        context,
+        owner: &job.owner,
+        now,
+        retry_at: Vec::new(),
+    };
+
+    let service = names.slot(&Kind::Service, job.service_name(), |facts| match facts {
+        Facts::Service(service) => Some(service.clone()),
+        _ => None,
+    });
+    let config = names.slot(&Kind::ConfigMap, job.config_name(), |facts| match facts {
+        Facts::Config(config) => Some(config.clone()),
+        _ => None,
+    });
+    let launcher = names.slot(&Kind::Job, job.launcher_name(), |facts| match facts {
+        Facts::Job(launcher) => Some((**launcher).clone()),
+        _ => None,
+    });
+    let pod_group = match &context.site.gang {
+        None => Slot::Absent,
+        Some(scheduler) => {
+            let kind = Kind::pod_group(scheduler);
+            names.slot(&kind, job.pod_group_name(), |facts| match facts {
+                Facts::PodGroup(group) => Some(group.clone()),
+                _ => None,
+            })
+        }
+    };
+    let key = match key {
+        Slot::Absent if names.is_taken(&Kind::Secret, &job.key_name()) => Slot::Foreign,
+        other => other,
+    };
+    let foreign_workers = names.foreign_workers(job);
+    let look_again = names.retry_at.into_iter().min();
+
+    let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
+    let pods = Pods { context, job };
+    let refused = context.memory.on(&job.owner.uid, |memory| {
+        memory.see_generation(job.owner.generation);
+        memory.refusals()
+    });
+    let observed = Observed {
+        now,
+        site: context.site.clone(),
+        recorded,
+        launcher_pods: pods.of_launcher(launcher_uid),
+        workers: pods.of_workers(),
+        foreign_in_selection: pods.foreign_in_selection(),
+        foreign_workers,
+        service,
+        config,
+        key,
+        pod_group,
+        launcher,
+        refused,
+        priorities,
+        job: job.clone(),
+    };
+    Ok(Look {
+        observed,
+        look_again,
+    })
+}
+
+/// The job as last written by us, while the watch has not caught up with that.
+pub(crate) async fn newest(
+    context: &Context,
+    stored: Arc<DynamicObject>,
+) -> Result<Arc<DynamicObject>, Error> {
+    let uid = stored.metadata.uid.clone().unwrap_or_default();
+    let written = context.memory.on(&uid, |memory| {
+        let version = |object: &DynamicObject| wire::version(&object.metadata);
+        let ahead = |written: &Arc<DynamicObject>| version(written) > version(&stored);
+        memory.written = memory.written.take().filter(ahead);
+        memory.written.clone().zip(memory.written_at)
+    });
+    match written {
+        None => Ok(stored),
+        // The watch is never this late, unless the cluster's history was rewritten (etcd
+        // restored): then what we wrote may be gone, and only the API server knows.
+        Some((_, at)) if at.elapsed() > context.patience => fetch(context, &stored, &uid).await,
+        Some((written, _)) => Ok(written),
+    }
+}
+
+async fn fetch(
+    context: &Context,
+    stored: &Arc<DynamicObject>,
+    uid: &str,
+) -> Result<Arc<DynamicObject>, Error> {
+    let fault = |source| Error::Observe {
+        job: crate::reconcile::label(stored),
+        what: "the newest version".to_owned(),
+        source,
+    };
+    let target = Target {
+        resource: &context.resource,
+        namespace: stored.metadata.namespace.as_deref().unwrap_or_default(),
+        name: stored.metadata.name.as_deref().unwrap_or_default(),
+    };
+    let text = context.api.get(target).await.map_err(fault)?;
+    let live: DynamicObject =
+        serde_json::from_str(&text).map_err(|error| fault(Fault::Unreadable(error)))?;
+    let live = Arc::new(live);
+    context
+        .memory
+        .on(uid, |memory| memory.written = Some(Arc::clone(&live)));
+    Ok(live)
+}
+
+/// The key Secret is not watched: Secrets of others must never reach us. We know of it because
+/// we made it, or ask once.
+async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<()>, Error> {
+    let owner = &job.owner;
+    if context.memory.on(&owner.uid, |memory| memory.key_exists) {
+        return Ok(Slot::Ours(()));
+    }
+    // A job that was never reported has no key yet, and a finished one needs none: nothing to ask.
+    if !recorded.seen || recorded.outcome.is_some() {
+        return Ok(Slot::Absent);
+    }
+    let name = job.key_name();
+    let place = Place {
+        namespace: owner.namespace.clone(),
+        name: name.clone(),
+    };
+    if context
+        .memory
+        .taken_until(&Kind::Secret, &place, Timestamp::now())
+        .is_some()
+    {
+        return Ok(Slot::Absent);
+    }
+    match owner_of(context, owner, &Kind::Secret, &name).await {
+        Ok(Some(uid)) if uid == owner.uid => {
+            context
+                .memory
+                .on(&owner.uid, |memory| memory.key_exists = true);
+            Ok(Slot::Ours(()))
+        }
+        Ok(_) => {
+            note_taken(context, owner, &Kind::Secret, &name);
+            Ok(Slot::Absent)
+        }
+        Err(Fault::Answered { code: 404, .. }) => Ok(Slot::Absent),
+        Err(source) => Err(Error::Observe {
+            job: format!("{}/{}", owner.namespace, owner.name),
+            what: format!("Secret {name}"),
+            source,
+        }),
+    }
+}
+
+/// Who controls an object, by its metadata alone.
+pub(crate) async fn owner_of(
+    context: &Context,
+    owner: &Owner,
+    kind: &Kind,
+    name: &str,
+) -> Result<Option<String>, Fault> {
+    let resource = wire::resource(kind);
+    let target = Target {
+        resource: &resource,
+        namespace: &owner.namespace,
+        name,
+    };
+    let text = context.api.get_metadata(target).await?;
+    let object: DynamicObject = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    let owners = object.metadata.owner_references.unwrap_or_default();
+    Ok(owners
+        .into_iter()
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| owner.uid))
+}
+
+/// Remembers that somebody else holds a name that a job needs.
+pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &str) {
+    let place = Place {
+        namespace: owner.namespace.clone(),
+        name: name.to_owned(),
+    };
+    let job = JobName {
+        namespace: owner.namespace.clone(),
+        name: owner.name.clone(),
+    };
+    context.memory.take(kind, &place, job, Timestamp::now());
+}
+
+/// Values of the priority classes that the templates name; only a gang scheduler cares.
+async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
+    let mut values = BTreeMap::new();
+    if context.site.gang.is_none() {
+        return values;
+    }
+    let workers = job.workers.as_ref().map(|workers| &workers.role.template);
+    for template in [Some(&job.launcher.template), workers]
+        .into_iter()
+        .flatten()
+    {
+        let name = template
+            .pointer("/spec/priorityClassName")
+            .and_then(Value::as_str);
+        if let Some(name) = name
+            && let Some(value) = context.priorities.value(&context.api, name).await
+        {
+            values.insert(name.to_owned(), value);
+        }
+    }
+    values
+}
+
+/// The names that a job needs, and who holds them.
+struct Names<'a> {
+    context: &'a Context,
+    owner: &'a Owner,
+    now: Timestamp,
+    retry_at: Vec<Timestamp>,
+}
+
+impl Names<'_> {
+    fn slot<T>(
+        &mut self,
+        kind: &Kind,
+        name: String,
+        read: impl FnOnce(&Facts) -> Option<T>,
+    ) -> Slot<T> {
+        let place = Place {
+            namespace: self.owner.namespace.clone(),
+            name,
+        };
+        let uid = &self.owner.uid;
+        let known = self.context.cache.on(kind, |shelf| {
+            let entry = shelf.get(&place)?;
+            Some(if is_owned_by(entry, uid) {
+                read(&entry.child.facts)
+            } else {
+                None
+            })
+        });
+        match known {
+            Some(Some(object)) => Slot::Ours(object),
+            Some(None) => Slot::Foreign,
+            None if self.is_taken(kind, &place.name) => Slot::Foreign,
+            None => Slot::Absent,
+        }
+    }
+
+    fn is_taken(&mut self, kind: &Kind, name: &str) -> bool {
+        let place = Place {
+            namespace: self.owner.namespace.clone(),
+            name: name.to_owned(),
+        };
+        let until = self.context.memory.taken_until(kind, &place, self.now);
+        self.retry_at.extend(until);
+        until.is_some()
+    }
+
+    fn foreign_workers(&mut self, job: &Job) -> Vec<String> {
+        let uid = &self.owner.uid;
+        let names = (0..job.worker_count()).map(|index| job.worker_name(index));
+        let held: Vec<(String, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
+            names
+                .map(|name| {
+                    let place = Place {
+                        namespace: self.owner.namespace.clone(),
+                        name,
+                    };
+                    let ours = shelf.get(&place).map(|entry| is_owned_by(entry, uid));
+                    (place.name, ours)
+                })
+                .collect()
+        });
+        let foreign = held.into_iter().filter(|(name, ours)| match ours {
+            Some(ours) => !ours,
+            None => self.is_taken(&Kind::Pod, name),
+        });
+        foreign.map(|(name, _)| name).collect()
+    }
+}
+
+/// The pods of a job.
+struct Pods<'a> {
+    context: &'a Context,
+    job: &'a Job,
+}
+
+impl Pods<'_> {
+    fn of_workers(&self) -> Vec<Pod> {
+        self.context.cache.on(&Kind::Pod, |shelf| {
+            let own = shelf.owned_by(&self.job.owner.uid).filter_map(pod);
+            let workers = own.filter(|(pod, role)| {
+                *role == Role::Worker || self.job.worker_index(&pod.name).is_some()
+            });
+            workers.map(|(pod, _)| pod).collect()
+        })
+    }
+
+    /// While its Job exists, what that Job controls. Without a Job, what an earlier one left.
+    fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
+        let (uid, name) = (&self.job.owner.uid, self.job.launcher_name());
+        self.context.cache.on(&Kind::Pod, |shelf| match launcher {
+            Some(launcher) => shelf
+                .owned_by(launcher)
+                .filter_map(pod)
+                .map(|(pod, _)| pod)
+                .collect(),
+            None => shelf
+                .claiming(uid)
+                .filter(|entry| {
+                    let owner = entry.child.owner.as_ref();
+                    owner.is_some_and(|owner| owner.kind == "Job" && owner.name == name)
+                })
+                .filter_map(pod)
+                .filter(|(_, role)| *role == Role::Launcher)
+                .map(|(pod, _)| pod)
+                .collect(),
+        })
+    }
+
+    /// Somebody gave a pod of theirs the labels of our workers.
+    fn foreign_in_selection(&self) -> bool {
+        let uid = &self.job.owner.uid;
+        self.context.cache.on(&Kind::Pod, |shelf| {
+            shelf.claiming(uid).any(|entry| {
+                let worker = matches!(
+                    entry.child.facts,
+                    Facts::Pod {
+                        role: Role::Worker,
+                        ..
+                    }
+                );
+                worker && !is_owned_by(entry, uid)
+            })
+        })
+    }
+}
+
+fn is_owned_by(entry: &Entry, uid: &str) -> bool {
+    entry
+        .child
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.uid == uid)
+}
+
+fn pod(entry: &Entry) -> Option<(Pod, Role)> {
+    match &entry.child.facts {
+        Facts::Pod { pod, role } => {
+            let deleting = pod.deleting || entry.doomed;
+            Some((
+                Pod {
+                    deleting,
+                    ..pod.clone()
+                },
+                *role,
+            ))
+        }
+        Facts::Service(_) | Facts::Config(_) | Facts::Job(_) | Facts::PodGroup(_) => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Values of priority classes, asked for when a template names one. Few exist and their values
+//! cannot be changed, so an answer is kept for a while and nothing is watched.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Resource as _;
+use kube::api::GetParams;
+use kube::core::{DynamicObject, Request};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::api::Api;
+use crate::error::chain;
+use crate::fault::Fault;
+use crate::wire::named_resource;
+
+/// A class that was deleted and made anew with another value is noticed after this long.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Known values.
+#[derive(Debug, Default)]
+pub(crate) struct Priorities(Mutex<HashMap<String, (Option<i32>, Instant)>>);
+
+impl Priorities {
+    /// The value of a class, if it exists.
+    pub(crate) async fn value(&self, api: &Api, class: &str) -> Option<i32> {
+        if let Some((value, at)) = self.lock().get(class).copied()
+            && at.elapsed() < KEPT
+        {
+            return value;
+        }
+        let value = match ask(api, class).await {
+            Ok(value) => value,
+            Err(fault) => {
+                tracing::warn!(class, error = chain(&fault), "priority class is not known");
+                None
+            }
+        };
+        self.lock()
+            .insert(class.to_owned(), (value, Instant::now()));
+        value
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Option<i32>, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(api: &Api, class: &str) -> Result<Option<i32>, Fault> {
+    let resource = named_resource(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+    );
+    let path = Request::new(DynamicObject::url_path(&resource, None));
+    let text = api.send(path.get(class, &GetParams::default())).await?;
+    let class: Value = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    Ok(class["value"]
+        .as_i64()
+        .and_then(|value| i32::try_from(value).ok()))
+}

@@ -1,0 +1,163 @@
+//! Says in the job's status what is true of it, and announces what is new. Decides when a write
+//! is due: at once for what matters, when the pods are quiet for mere progress.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dialects::{Finding, Report, Urgency};
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use planner::{Recorded, Verdict};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::announce::announce;
+use crate::api::Target;
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::merge;
+use crate::reconcile::{Context, label};
+use crate::shelf::JobName;
+
+/// Progress is written when no pod has changed for this long…
+const QUIET: Duration = Duration::from_secs(2);
+/// …or when the last write is this old.
+const STALE: Duration = Duration::from_secs(30);
+
+/// What was said.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// There was nothing to say.
+    Nothing,
+    /// It will be said after this long.
+    Later(Duration),
+    /// It was said; this is the job now.
+    Written(Arc<DynamicObject>),
+}
+
+/// Reports one finding about one job.
+pub(crate) async fn report(
+    context: &Context,
+    job: &Arc<DynamicObject>,
+    whole: &Value,
+    finding: &Finding<'_>,
+    now: Timestamp,
+) -> Result<Said, Error> {
+    let Report {
+        status,
+        urgency,
+        events,
+    } = (context.dialect.report)(whole, finding, now);
+    let wait = match urgency {
+        Urgency::Unchanged => return Ok(Said::Nothing),
+        Urgency::Now => Duration::ZERO,
+        Urgency::WhenQuiet => until_quiet(context, job),
+    };
+    if !wait.is_zero() {
+        return Ok(Said::Later(wait));
+    }
+    let stored = whole.get("status").unwrap_or(&Value::Null);
+    let Some(change) = merge::patch(stored, &status) else {
+        return Ok(Said::Nothing);
+    };
+
+    let written = write(context, job, change)
+        .await
+        .map_err(|source| Error::Report {
+            job: label(job),
+            source,
+        })?;
+    let before = (context.dialect.recorded)(whole);
+    let after = serde_json::to_value(&*written).map(|whole| (context.dialect.recorded)(&whole));
+    count(context, &before, &after.unwrap_or_default());
+    for event in &events {
+        tracing::info!(job = label(job), reason = event.reason, "{}", event.message);
+    }
+    announce(&context.api, &written, &context.resource, &events, now).await;
+    Ok(Said::Written(written))
+}
+
+/// Applies only to the very version that was looked at: a status is never computed from an older
+/// spec than it is written for.
+async fn write(
+    context: &Context,
+    job: &DynamicObject,
+    status: Value,
+) -> Result<Arc<DynamicObject>, Fault> {
+    let target = Target {
+        resource: &context.resource,
+        namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
+        name: job.metadata.name.as_deref().unwrap_or_default(),
+    };
+    let patch = json!({
+        "metadata": {
+            "uid": job.metadata.uid,
+            "resourceVersion": job.metadata.resource_version,
+        },
+        "status": status,
+    });
+    let text = context.api.merge(target, Some("status"), &patch).await?;
+    let mut written: DynamicObject = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    written.metadata.managed_fields = None;
+    let written = Arc::new(written);
+    context
+        .memory
+        .on(job.metadata.uid.as_deref().unwrap_or_default(), |memory| {
+            memory.written = Some(Arc::clone(&written));
+            memory.written_at = Some(Instant::now());
+        });
+    Ok(written)
+}
+
+fn until_quiet(context: &Context, job: &DynamicObject) -> Duration {
+    let name = JobName {
+        namespace: job.metadata.namespace.clone().unwrap_or_default(),
+        name: job.metadata.name.clone().unwrap_or_default(),
+    };
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let changed_at = context.memory.last_change(&name);
+    let written_at = context.memory.on(uid, |memory| memory.written_at);
+    wait(Instant::now(), changed_at, written_at)
+}
+
+fn wait(now: Instant, changed_at: Option<Instant>, written_at: Option<Instant>) -> Duration {
+    let quiet_at = changed_at.map(|at| at + QUIET);
+    let stale_at = written_at.map(|at| at + STALE);
+    let due = match (quiet_at, stale_at) {
+        (Some(quiet), Some(stale)) => quiet.min(stale),
+        (Some(quiet), None) => quiet,
+        (None, _) => now,
+    };
+    due.saturating_duration_since(now)
+}
+
+/// Each job is counted once, with the write that records it.
+fn count(context: &Context, before: &Recorded, after: &Recorded) {
+    if !before.seen && after.seen {
+        context.metrics.jobs_created.inc();
+    }
+    if before.outcome.is_none() {
+        match after.outcome.as_ref().map(|outcome| &outcome.verdict) {
+            Some(Verdict::Succeeded) => context.metrics.jobs_successful.inc(),
+            Some(Verdict::Failed { .. }) => context.metrics.jobs_failed.inc(),
+            None => return,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_waits_for_quiet_but_not_for_ever() {
+        let start = Instant::now();
+        let secs = Duration::from_secs;
+        let at = |second| Some(start + secs(second));
+        assert_eq!(wait(start + secs(10), None, None), Duration::ZERO);
+        assert_eq!(wait(start + secs(10), at(9), None), secs(1));
+        assert_eq!(wait(start + secs(10), at(10), at(9)), secs(2));
+        assert_eq!(wait(start + secs(10), at(7), at(9)), Duration::ZERO);
+        assert_eq!(wait(start + secs(40), at(40), at(9)), Duration::ZERO);
+    }
+}

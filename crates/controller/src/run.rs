@@ -1,0 +1,223 @@
+//! From settings to a running operator: health first, then the election, then one controller per
+//! dialect. Decides the order of starting and stopping; nothing about jobs.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use dialects::{DIALECTS, Dialect};
+use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
+use futures::stream::{self, StreamExt as _};
+use kube::core::DynamicObject;
+use kube::runtime::controller::{self, Controller};
+use kube::runtime::reflector::ObjectRef;
+use planner::observed::Site;
+use tokio::task::JoinSet;
+
+use crate::admin::{self, Health};
+use crate::api::Api;
+use crate::args::Settings;
+use crate::cache::Cache;
+use crate::dirty::Dirty;
+use crate::error::chain;
+use crate::lease::Lease;
+use crate::memory::Memory;
+use crate::metrics::Metrics;
+use crate::reconcile::{Context, error_policy, reconcile};
+use crate::watch::{self, Watch};
+use crate::{connect, wire};
+
+/// Passes that still run when we are told to stop get this long.
+const GRACE: Duration = Duration::from_secs(8);
+/// The watch is never this far behind our own writes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Stop = Shared<BoxFuture<'static, ()>>;
+
+/// What the operator looks after, and how.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Settings that reach into the objects of a job.
+    pub site: Site,
+    /// One namespace, or all.
+    pub namespace: Option<String>,
+    /// Jobs looked at at once.
+    pub concurrency: u16,
+}
+
+/// Runs until told to stop by a signal, or until the lease is lost.
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
+    let (api, lease_api) = (connect::api(&config)?, connect::api(&config)?);
+    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    check_crds(&api, settings.scope.namespace.as_deref()).await?;
+    let ports = (settings.health_port, settings.monitoring_port);
+    admin::serve(ports.0, ports.1, Arc::clone(&health), Arc::clone(&metrics)).await?;
+
+    let stop: Stop = signal()?.boxed().shared();
+    let mut lease = Lease::new(lease_api, settings.lock_namespace)?;
+    tokio::select! {
+        won = lease.acquire() => won?,
+        () = stop.clone() => return Ok(()),
+    }
+    tracing::info!("leading");
+    health.renewed();
+    metrics.is_leader.set(1);
+    let operator = Operator {
+        api,
+        metrics: Arc::clone(&metrics),
+        health: Arc::clone(&health),
+    };
+    let lost = tokio::select! {
+        () = operator.operate(settings.scope, stop) => false,
+        () = lease.keep(|| health.renewed()) => true,
+    };
+    metrics.is_leader.set(0);
+    health.resigned();
+    if lost {
+        bail!("lost the lease: leaving the jobs to another operator");
+    }
+    lease.release().await;
+    Ok(())
+}
+
+/// Looks after jobs through a client of one's own until `stop`: for local mode and tests, where
+/// nobody else does.
+pub async fn operate(
+    client: kube::Client,
+    scope: Scope,
+    stop: impl Future<Output = ()> + Send + 'static,
+) {
+    let operator = Operator {
+        api: Api::new(client, Arc::default()),
+        metrics: Arc::new(Metrics::new()),
+        health: Arc::default(),
+    };
+    operator.operate(scope, stop.boxed().shared()).await;
+}
+
+struct Operator {
+    api: Api,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+}
+
+impl Operator {
+    async fn operate(self, scope: Scope, stop: Stop) {
+        let memory = Arc::new(Memory::default());
+        let dirty = Arc::new(Dirty::new(DIALECTS.len()));
+        let kinds = watch::kinds(scope.site.gang.as_ref());
+        let cache = Arc::new(Cache::new(&kinds, Arc::clone(&memory), Arc::clone(&dirty)));
+        self.health.leads_with(Arc::clone(&cache));
+        let watch = Watch {
+            api: self.api.clone(),
+            namespace: scope.namespace.clone(),
+            cache: Arc::clone(&cache),
+            memory: Arc::clone(&memory),
+            metrics: Arc::clone(&self.metrics),
+        };
+        let mut watches = JoinSet::new();
+        for kind in kinds {
+            watches.spawn(watch.clone().children(kind));
+        }
+        let controllers = DIALECTS.iter().enumerate().map(|(index, dialect)| {
+            let context = Context {
+                api: self.api.clone(),
+                dialect,
+                resource: resource(dialect),
+                site: scope.site.clone(),
+                cache: Arc::clone(&cache),
+                memory: Arc::clone(&memory),
+                metrics: Arc::clone(&self.metrics),
+                priorities: crate::priorities::Priorities::default(),
+                patience: PATIENCE,
+            };
+            let events = Arc::clone(&dirty).jobs(index).map(stream::iter).flatten();
+            control(context, &watch, events, scope.concurrency, stop.clone())
+        });
+        // When told to stop, controllers end once their last pass has; a pass that hangs may not
+        // hold up the lease.
+        let grace = async {
+            stop.clone().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            _ = join_all(controllers) => {}
+            () = grace => tracing::warn!("some passes did not end in time"),
+        }
+    }
+}
+
+/// One controller for one dialect.
+fn control(
+    context: Context,
+    watch: &Watch,
+    events: impl futures::Stream<Item = crate::shelf::JobName> + Send + 'static,
+    concurrency: u16,
+    stop: Stop,
+) -> impl Future<Output = ()> {
+    let resource = context.resource.clone();
+    let metrics = Arc::clone(&context.metrics);
+    let (store, jobs) = watch.jobs(&resource, move |job| {
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        let launcher = format!("{}-launcher", name(&job.metadata.name));
+        metrics.hide_launcher(&name(&job.metadata.namespace), &launcher);
+    });
+    let named = resource.clone();
+    let events = events.map(move |job| {
+        ObjectRef::<DynamicObject>::new_with(&job.name, named.clone()).within(&job.namespace)
+    });
+    Controller::for_stream_with(jobs, store, resource)
+        .with_config(controller::Config::default().concurrency(concurrency))
+        .reconcile_on(events)
+        .graceful_shutdown_on(stop)
+        .run(reconcile, error_policy, Arc::new(context))
+        .for_each(|result| async move {
+            match result {
+                // Failed passes were logged by the error policy; a child may outlive its job.
+                Ok(_)
+                | Err(
+                    controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
+                ) => {}
+                Err(error) => {
+                    tracing::warn!(error = chain(&error), "watch of jobs was interrupted")
+                }
+            }
+        })
+}
+
+fn resource(dialect: &Dialect) -> kube::core::ApiResource {
+    wire::named_resource(dialect.group, dialect.version, dialect.kind, dialect.plural)
+}
+
+async fn check_crds(api: &Api, namespace: Option<&str>) -> anyhow::Result<()> {
+    for dialect in DIALECTS {
+        match watch::exists(api, &resource(dialect), namespace).await {
+            Ok(true) => {}
+            Ok(false) => bail!(
+                "the cluster does not know {}.{} {}: install the CRD first \
+                 (kubectl apply --server-side -f deploy/crds)",
+                dialect.plural,
+                dialect.group,
+                dialect.version
+            ),
+            Err(fault) => tracing::warn!(error = chain(&fault), "cannot check for the CRD"),
+        }
+    }
+    Ok(())
+}
+
+/// Resolves when the process is told to stop.
+fn signal() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("told to stop");
+    })
+}

@@ -1,0 +1,26 @@
+//! The log. Decides its form: lines for people on stderr, one JSON object per line on request.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+/// Variable that chooses what is logged, in the words of `tracing-subscriber`.
+const FILTER_VARIABLE: &str = "MUSTER_LOG";
+
+/// Starts logging. `verbosity` is klog's: from 4 on, details.
+pub fn start(verbosity: u8, json: bool) {
+    let default = match verbosity {
+        0..=3 => "info,kube=warn,tower=warn,hyper=warn",
+        4..=7 => "debug,kube=info,tower=info,hyper=info",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| default.into());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if json {
+        builder.json().init();
+    } else {
+        builder.with_ansi(std::io::stderr().is_terminal()).init();
+    }
+}

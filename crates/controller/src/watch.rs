@@ -1,0 +1,282 @@
+//! Watches. Decides what is asked of the API server: only objects that carry our labels, as a
+//! stream where it can do that, and never Secrets. Feeds the cache and forgets jobs that are gone.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use planner::observed::GangScheduler;
+use planner::{Kind, contract};
+
+use crate::api::{Api, Target};
+use crate::cache::Cache;
+use crate::error::chain;
+use crate::fault::Fault;
+use crate::memory::Memory;
+use crate::metrics::Metrics;
+use crate::shelf::{JobName, Place, Shelf};
+use crate::wire::{self, Stored};
+
+/// Between two questions about a doubtful object.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// `kubectl apply` keeps a copy of the whole object in here.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What a watch needs.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    pub(crate) api: Api,
+    /// One namespace, or all.
+    pub(crate) namespace: Option<String>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// The kinds of children that are watched.
+pub(crate) fn kinds(gang: Option<&GangScheduler>) -> Vec<Kind> {
+    let always = [Kind::Pod, Kind::Job, Kind::Service, Kind::ConfigMap];
+    always
+        .into_iter()
+        .chain(gang.map(Kind::pod_group))
+        .collect()
+}
+
+impl Watch {
+    /// Watches children of one kind, for ever.
+    pub(crate) async fn children(self, kind: Kind) {
+        match kind {
+            Kind::Pod => self.follow::<wire::Pod>(kind).await,
+            Kind::Job => self.follow::<wire::Job>(kind).await,
+            Kind::Service => self.follow::<wire::Service>(kind).await,
+            Kind::ConfigMap => self.follow::<wire::ConfigMap>(kind).await,
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                self.follow::<wire::PodGroup>(kind).await;
+            }
+            Kind::Secret => unreachable!("Secrets are not watched"),
+        }
+    }
+
+    async fn follow<K: Stored + kube::Resource<Scope = DynamicResourceScope>>(self, kind: Kind) {
+        let resource = wire::resource(&kind);
+        let selector = match kind {
+            Kind::Pod => format!(
+                "{}={}",
+                contract::OPERATOR_NAME_LABEL,
+                contract::OPERATOR_NAME
+            ),
+            _ => format!("{}={}", contract::MANAGED_BY_LABEL, contract::MANAGED_BY),
+        };
+        let config = watcher::Config::default().labels(&selector);
+        let mut streaming = true;
+        loop {
+            let config = if streaming {
+                config.clone().streaming_lists()
+            } else {
+                config.clone()
+            };
+            let events = watcher(self.scoped::<K>(&resource), config);
+            let mut events = pin!(events.default_backoff());
+            while let Some(event) = events.next().await {
+                let error = match event {
+                    Ok(event) => {
+                        self.take(&kind, &resource, event).await;
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                self.complain(&kind, &error);
+                if streaming && cannot_stream(&error) {
+                    break;
+                }
+            }
+            // API servers before 1.32 cannot stream lists.
+            streaming = false;
+        }
+    }
+
+    async fn take<K: Stored>(&self, kind: &Kind, resource: &ApiResource, event: Event<K>) {
+        match event {
+            Event::Init => self.cache.on(kind, Shelf::relist),
+            Event::InitApply(object) => {
+                self.count(kind, &object);
+                self.cache.relist_shown(kind, object.child());
+            }
+            Event::InitDone => {
+                for place in self.cache.relist_ended(kind) {
+                    self.ask(kind, resource, &place).await;
+                }
+            }
+            Event::Apply(object) => {
+                self.count(kind, &object);
+                self.cache.shown(kind, object.child());
+            }
+            Event::Delete(object) => self.cache.ended(kind, &object.child()),
+        }
+    }
+
+    /// A relist did not show what we wrote. The list may be older than the write, or the object
+    /// may be gone again: only the API server knows.
+    async fn ask(&self, kind: &Kind, resource: &ApiResource, place: &Place) {
+        let target = Target {
+            resource,
+            namespace: &place.namespace,
+            name: &place.name,
+        };
+        loop {
+            match self.api.get(target).await {
+                Ok(text) => {
+                    if let Ok(child) = wire::child(kind, &text) {
+                        self.cache.on(kind, |shelf| shelf.answered(child));
+                    }
+                    return;
+                }
+                Err(fault) if fault.code() == Some(404) => {
+                    return self.cache.found_absent(kind, place);
+                }
+                Err(fault) if fault.is_refusal() => return,
+                Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
+    }
+
+    fn count<K: Stored>(&self, kind: &Kind, object: &K) {
+        if object.unreadable() {
+            let meta = object.meta();
+            tracing::warn!(
+                namespace = meta.namespace,
+                name = meta.name,
+                "some part of this {} has an unknown shape and is ignored",
+                kind.as_str()
+            );
+            self.metrics.count_undecodable(kind.as_str());
+        }
+    }
+
+    fn complain(&self, kind: &Kind, error: &watcher::Error) {
+        tracing::warn!(
+            error = chain(error),
+            "watch of {} was interrupted",
+            kind.as_str()
+        );
+        if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
+            self.metrics.count_undecodable(kind.as_str());
+        }
+        // Without the API, there are no such objects. Jobs that need one will say so.
+        if status_code(error) == Some(404) {
+            self.cache.set_listed(kind);
+        }
+    }
+
+    fn scoped<K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(
+        &self,
+        resource: &ApiResource,
+    ) -> kube::Api<K> {
+        let client = self.api.client();
+        match &self.namespace {
+            None => kube::Api::all_with(client, resource),
+            Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
+        }
+    }
+
+    /// Jobs of one dialect, and a store of them. Listed with a quorum read: a job that is over
+    /// must never look as if it were not.
+    pub(crate) fn jobs(
+        &self,
+        resource: &ApiResource,
+        forget: impl Fn(&DynamicObject) + Send + 'static,
+    ) -> (
+        Store<DynamicObject>,
+        impl Stream<Item = Result<DynamicObject, watcher::Error>> + Send + 'static,
+    ) {
+        let writer = reflector::store::Writer::new(resource.clone());
+        let store = writer.as_reader();
+        let known = store.clone();
+        let memory = Arc::clone(&self.memory);
+        let mut listed = HashSet::new();
+        let events = watcher(
+            self.scoped::<DynamicObject>(resource),
+            watcher::Config::default(),
+        )
+        .default_backoff()
+        .modify(slim)
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(job)) => {
+                listed.extend(job.metadata.uid.clone());
+            }
+            Ok(Event::InitDone) => {
+                let gone = |job: &Arc<DynamicObject>| {
+                    job.metadata
+                        .uid
+                        .as_ref()
+                        .is_none_or(|uid| !listed.contains(uid))
+                };
+                for job in known.state().iter().filter(|job| gone(job)) {
+                    forget_job(&memory, job);
+                    forget(job);
+                }
+            }
+            Ok(Event::Delete(job)) => {
+                forget_job(&memory, job);
+                forget(job);
+            }
+            Ok(Event::Apply(_)) | Err(_) => {}
+        })
+        .reflect(writer)
+        .applied_objects();
+        (store, events)
+    }
+}
+
+fn forget_job(memory: &Memory, job: &DynamicObject) {
+    let name = JobName {
+        namespace: job.metadata.namespace.clone().unwrap_or_default(),
+        name: job.metadata.name.clone().unwrap_or_default(),
+    };
+    memory.forget(job.metadata.uid.as_deref().unwrap_or_default(), &name);
+}
+
+/// Drops what no decision reads and most of the memory would hold.
+fn slim(job: &mut DynamicObject) {
+    job.metadata.managed_fields = None;
+    if let Some(annotations) = &mut job.metadata.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+fn cannot_stream(error: &watcher::Error) -> bool {
+    matches!(status_code(error), Some(400 | 422))
+}
+
+fn status_code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => None,
+    }
+}
+
+/// One question that tells whether an API exists.
+pub(crate) async fn exists(
+    api: &Api,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+) -> Result<bool, Fault> {
+    match api.probe(resource, namespace).await {
+        Ok(_) => Ok(true),
+        Err(fault) if fault.code() == Some(404) => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,115 @@
+//! The launcher's batch Job: how it ended, and the part of it that may still change.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use planner::observed::{Directives, Launcher, LauncherEnd};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Child, Facts, Part, Stored, Wire, assemble, is_managed, uid};
+
+/// batch/v1 Job.
+pub(crate) type Job = Wire<Part<JobSpec>, Part<JobStatus>>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct JobSpec {
+    suspend: Option<bool>,
+    ttl_seconds_after_finished: Option<u32>,
+    template: Template,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    metadata: TemplateMetadata,
+    spec: TemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TemplateMetadata {
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TemplateSpec {
+    node_selector: Value,
+    tolerations: Value,
+    scheduling_gates: Value,
+    affinity: Value,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct JobStatus {
+    start_time: Option<Time>,
+    completion_time: Option<Time>,
+    failed: Option<u32>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl Stored for Job {
+    fn unreadable(&self) -> bool {
+        self.spec.unreadable() || self.status.unreadable()
+    }
+
+    fn child(self) -> Child {
+        let spec = self.spec.or_default();
+        let status = self.status.or_default();
+        let mut affinity = spec.template.spec.affinity;
+        let facts = Facts::Job(Box::new(Launcher {
+            uid: uid(&self.metadata),
+            suspended: spec.suspend.unwrap_or(false),
+            started_at: status.start_time.as_ref().map(|time| time.0),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            failed_pods: status.failed.unwrap_or(0),
+            end: end(&status),
+            ttl_secs: spec.ttl_seconds_after_finished,
+            directives: Directives {
+                labels: spec.template.metadata.labels.unwrap_or_default(),
+                annotations: spec.template.metadata.annotations.unwrap_or_default(),
+                node_selector: spec.template.spec.node_selector,
+                tolerations: spec.template.spec.tolerations,
+                scheduling_gates: spec.template.spec.scheduling_gates,
+                node_affinity: affinity
+                    .get_mut("nodeAffinity")
+                    .map_or(Value::Null, Value::take),
+            },
+        }));
+        let watched = is_managed(&self.metadata);
+        assemble(self.metadata, watched, facts)
+    }
+}
+
+fn end(status: &JobStatus) -> Option<LauncherEnd> {
+    let met = status
+        .conditions
+        .iter()
+        .flatten()
+        .filter(|condition| condition.status == "True");
+    met.into_iter()
+        .find_map(|condition| match condition.kind.as_str() {
+            "Complete" => Some(LauncherEnd::Complete {
+                at: status.completion_time.as_ref().map(|time| time.0),
+            }),
+            "Failed" => Some(LauncherEnd::Failed {
+                reason: condition.reason.clone().unwrap_or_default(),
+                message: condition.message.clone().unwrap_or_default(),
+            }),
+            _ => None,
+        })
+}

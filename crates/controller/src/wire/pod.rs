@@ -1,0 +1,167 @@
+//! Pods: many, and changed often, so they are read straight into place without a detour. Their
+//! types are the API server's own; a pod that does not fit them cannot be stored there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use planner::contract;
+use planner::observed::{self, Exit, PodPhase, Waiting};
+use serde::Deserialize;
+
+use super::{Child, Facts, Role, Stored, Wire, assemble, created_at, label, uid};
+
+/// core/v1 Pod.
+pub(crate) type Pod = Wire<PodSpec, PodStatus>;
+
+/// What every container says while it is merely on its way.
+const ORDINARY_WAITS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    phase: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    conditions: Option<Vec<Condition>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    name: String,
+    state: Option<ContainerState>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerState {
+    waiting: Option<ContainerWaiting>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWaiting {
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    exit_code: i32,
+    reason: Option<String>,
+    finished_at: Option<Time>,
+}
+
+impl Stored for Pod {
+    fn unreadable(&self) -> bool {
+        false
+    }
+
+    fn child(self) -> Child {
+        let Wire {
+            metadata,
+            spec,
+            status,
+            data: _,
+        } = self;
+        let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
+            Some("launcher") => Role::Launcher,
+            Some("worker") => Role::Worker,
+            Some(_) | None => Role::Neither,
+        };
+        let watched =
+            label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
+        let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        let pod = observed::Pod {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: uid(&metadata),
+            labelled: label(&metadata, contract::JOB_UID_LABEL).is_some(),
+            created_at: created_at(&metadata),
+            deleting: metadata.deletion_timestamp.is_some(),
+            phase: phase(status.phase.as_deref()),
+            ready: status.conditions.iter().flatten().any(ready),
+            waiting: waiting(&status),
+            finished_at: ended(&status)
+                .filter_map(|(_, end)| end.finished_at.as_ref())
+                .map(|time| time.0)
+                .max(),
+            exit: exit(&status),
+            reason: status.reason.unwrap_or_default(),
+            message: status.message.unwrap_or_default(),
+            node: spec.node_name.unwrap_or_default(),
+        };
+        assemble(metadata, watched, Facts::Pod { pod, role })
+    }
+}
+
+fn phase(word: Option<&str>) -> PodPhase {
+    match word {
+        None | Some("" | "Pending") => PodPhase::Pending,
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        Some(_) => PodPhase::Unknown,
+    }
+}
+
+/// The scheduler speaks first: before it has found a node, no kubelet has anything to say.
+fn waiting(status: &PodStatus) -> Option<Waiting> {
+    let unplaced =
+        |condition: &&Condition| condition.kind == "PodScheduled" && condition.status == "False";
+    if let Some(condition) = status.conditions.iter().flatten().find(unplaced) {
+        return Some(Waiting {
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+        });
+    }
+    containers(status).find_map(|container| {
+        let waiting = container.state.as_ref()?.waiting.as_ref()?;
+        let reason = waiting.reason.clone().unwrap_or_default();
+        if reason.is_empty() || ORDINARY_WAITS.contains(&reason.as_str()) {
+            return None;
+        }
+        Some(Waiting {
+            reason,
+            message: waiting.message.clone().unwrap_or_default(),
+        })
+    })
+}
+
+/// The failure that came first in time is the cause; later ones are often its echo.
+fn exit(status: &PodStatus) -> Option<Exit> {
+    let failed = ended(status).filter(|(_, end)| end.exit_code != 0);
+    let (container, end) = failed.min_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0))?;
+    Some(Exit {
+        container: container.name.clone(),
+        code: end.exit_code,
+        reason: end.reason.clone().unwrap_or_default(),
+    })
+}
+
+fn ended(status: &PodStatus) -> impl Iterator<Item = (&ContainerStatus, &Terminated)> {
+    containers(status)
+        .filter_map(|container| Some((container, container.state.as_ref()?.terminated.as_ref()?)))
+}
+
+fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let init = status.init_container_statuses.iter().flatten();
+    init.chain(status.container_statuses.iter().flatten())
+}

@@ -1,0 +1,72 @@
+//! Services, ConfigMaps and PodGroups: few per job, read part by part.
+
+use std::collections::BTreeMap;
+
+use planner::observed;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::{Child, Facts, Part, Stored, Wire, assemble, is_managed, uid};
+
+/// core/v1 Service.
+pub(crate) type Service = Wire<Part<ServiceSpec>, IgnoredAny>;
+/// core/v1 ConfigMap.
+pub(crate) type ConfigMap = Wire<IgnoredAny, IgnoredAny, Part<BTreeMap<String, String>>>;
+/// A PodGroup of any scheduler.
+pub(crate) type PodGroup = Wire<Value, IgnoredAny>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServiceSpec {
+    selector: Option<BTreeMap<String, String>>,
+    publish_not_ready_addresses: Option<bool>,
+}
+
+impl Stored for Service {
+    fn unreadable(&self) -> bool {
+        self.spec.unreadable()
+    }
+
+    fn child(self) -> Child {
+        let spec = self.spec.or_default();
+        let facts = Facts::Service(observed::Service {
+            uid: uid(&self.metadata),
+            selector: spec.selector.unwrap_or_default(),
+            publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
+        });
+        let watched = is_managed(&self.metadata);
+        assemble(self.metadata, watched, facts)
+    }
+}
+
+impl Stored for ConfigMap {
+    fn unreadable(&self) -> bool {
+        self.data.unreadable()
+    }
+
+    fn child(self) -> Child {
+        let facts = Facts::Config(observed::Config {
+            uid: uid(&self.metadata),
+            data: self.data.or_default(),
+        });
+        let watched = is_managed(&self.metadata);
+        assemble(self.metadata, watched, facts)
+    }
+}
+
+impl Stored for PodGroup {
+    fn unreadable(&self) -> bool {
+        false
+    }
+
+    fn child(self) -> Child {
+        let facts = Facts::PodGroup(observed::PodGroup {
+            uid: uid(&self.metadata),
+            spec: self.spec,
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        });
+        let watched = is_managed(&self.metadata);
+        assemble(self.metadata, watched, facts)
+    }
+}
