@@ -2,7 +2,7 @@
 //! and that no cluster outlives its tests, however they end. Must not know how clusters and images
 //! are made, nor what is tested.
 
-mod interrupts;
+pub(crate) mod interrupts;
 mod report;
 mod tally;
 

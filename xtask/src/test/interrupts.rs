@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 
 /// Watches for signals and runs programs that end with them.
 #[derive(Clone, Default)]
-pub(super) struct Interrupts(Arc<Mutex<State>>);
+pub(crate) struct Interrupts(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -27,7 +27,7 @@ struct State {
 
 impl Interrupts {
     /// From here on, signals no longer end this program by themselves.
-    pub(super) fn watch() -> Result<Self> {
+    pub(crate) fn watch() -> Result<Self> {
         let interrupts = Self::default();
         let mut signals =
             Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch for signals")?;
@@ -51,13 +51,13 @@ impl Interrupts {
     }
 
     /// The exit code to end with, if a signal came.
-    pub(super) fn exit_code(&self) -> Option<i32> {
+    pub(crate) fn exit_code(&self) -> Option<i32> {
         self.state().signal.map(exit_code)
     }
 
     /// Runs a program to its end and hands over each line of its stdout. Its process group is its
     /// own, so that ending it also ends what it started.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         command: &mut Command,
         mut on_line: impl FnMut(&str),
