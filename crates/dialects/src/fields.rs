@@ -92,13 +92,16 @@ impl Reader {
 
     /// An integer of at most `max`. How small it may be is for the caller to judge.
     pub(crate) fn integer(&mut self, place: &Place<'_>, max: i64) -> Option<i64> {
-        let number = self.shaped(place, "an integer of at most 64 bits", Value::as_i64)?;
-        if number > max {
-            let detail = format!("must be less than or equal to {max}");
-            self.refuse(place.path(), &number.into(), &detail);
+        let value = place.value()?;
+        if value.as_i64().map_or(value.is_u64(), |number| number > max) {
+            self.refuse(
+                place.path(),
+                value,
+                &format!("must be less than or equal to {max}"),
+            );
             return None;
         }
-        Some(number)
+        self.shaped(place, "an integer", Value::as_i64)
     }
 
     /// An object.
