@@ -1,0 +1,121 @@
+//! What the operator and the agent have agreed on: files, variables, names in certificates, exit
+//! codes. The operator renders these into pods, the agent reads them. Decides names and defaults
+//! only; must not know what is done with them.
+
+use std::time::Duration;
+
+/// Name of the binary in the directory that `install` fills.
+pub const BINARY: &str = "muster-agent";
+/// Names under which the binary is the remote shell: links beside it, made by `install`.
+pub const SHIM_NAMES: [&str; 3] = ["ssh", "rsh", "kubexec.sh"];
+
+/// Directory of certificates and keys; default [`TLS_DIR_DEFAULT`].
+pub const TLS_DIR: &str = "MUSTER_TLS_DIR";
+/// Where certificates and keys are mounted.
+pub const TLS_DIR_DEFAULT: &str = "/muster/tls";
+/// The job's authority, for everyone.
+pub const CA_CERTIFICATE: &str = "ca.crt";
+/// Only in workers: extended key usage serverAuth alone, name `worker.<job-uid>.muster`.
+pub const SERVER_CERTIFICATE: &str = "server.crt";
+/// Only in workers.
+pub const SERVER_KEY: &str = "server.key";
+/// Only in the launcher: extended key usage clientAuth alone, name `launcher.<job-uid>.muster`.
+pub const CLIENT_CERTIFICATE: &str = "client.crt";
+/// Only in the launcher.
+pub const CLIENT_KEY: &str = "client.key";
+/// First label of a worker's name in its certificate.
+pub const WORKER_LABEL: &str = "worker";
+/// First label of the launcher's name in its certificate.
+pub const LAUNCHER_LABEL: &str = "launcher";
+/// Protocol and version, agreed on in the TLS handshake.
+pub const ALPN: &[u8] = b"muster/1";
+
+/// Port of `serve`, and of hosts that are listed without one; `serve` takes 0 for any free port.
+pub const PORT: &str = "MUSTER_PORT";
+/// Used when [`PORT`] is not set.
+pub const PORT_DEFAULT: u16 = 7077;
+/// Address on which `serve` listens; all of them when not set.
+pub const LISTEN: &str = "MUSTER_LISTEN";
+/// File with one `NAME ADDRESS[:PORT]` per line; it may appear and grow after the start.
+pub const HOSTS_FILE: &str = "MUSTER_HOSTS_FILE";
+/// Used when [`HOSTS_FILE`] is not set.
+pub const HOSTS_FILE_DEFAULT: &str = "/muster/hosts/hosts";
+/// How many workers the job asked for: lines that the hosts file must have, hosts that must take
+/// part.
+pub const WORKERS: &str = "MUSTER_WORKERS";
+/// Names of variables, separated by commas, that the shim carries to the workers.
+pub const FORWARD_ENV: &str = "MUSTER_FORWARD_ENV";
+
+/// Seconds between SIGTERM and SIGKILL when a process tree is ended; default 5.
+pub const GRACE: &str = "MUSTER_GRACE";
+/// Seconds in which the shim must reach a worker; default 30. `-o ConnectTimeout=` wins.
+pub const CONNECT_TIMEOUT: &str = "MUSTER_CONNECT_TIMEOUT";
+/// Seconds after which `gate` gives up; never when not set or 0.
+pub const GATE_TIMEOUT: &str = "MUSTER_GATE_TIMEOUT";
+/// How `gate` asks: `agent` (default) or `ssh`.
+pub const GATE_TRANSPORT: &str = "MUSTER_GATE_TRANSPORT";
+/// `Off`: fewer hosts than asked for is no failure.
+pub const CENSUS: &str = "MUSTER_CENSUS";
+/// `Off`: a rank that ended with an error does not end a launcher that goes on regardless.
+pub const RANK_WATCH: &str = "MUSTER_RANK_WATCH";
+
+/// Directory in which shims leave what became of their sessions, for `exec`.
+pub const RUN_DIR: &str = "MUSTER_RUN_DIR";
+/// Where `gate` and `exec` write their verdict.
+pub const TERMINATION_LOG: &str = "MUSTER_TERMINATION_LOG";
+/// Used when [`TERMINATION_LOG`] is not set.
+pub const TERMINATION_LOG_DEFAULT: &str = "/dev/termination-log";
+/// Longest verdict; the kubelet keeps 4096 bytes per container.
+pub const TERMINATION_BYTES_MAX: usize = 3000;
+
+/// Marks every process that a request started, on a worker. Never set on the launcher, whose
+/// environment Hydra lays over the workers'.
+pub const SESSION_MARK: &str = "MUSTER_SESSION";
+/// Marks every process of the launcher's tree.
+pub const EXEC_MARK: &str = "MUSTER_EXEC";
+/// Variables of ours: never carried to a worker, never given to ranks.
+pub const OURS_PREFIX: &str = "MUSTER_";
+
+/// The shim itself failed, as ssh says it.
+pub const EXIT_SHIM_FAILED: u8 = 255;
+/// `gate`: some workers had not answered by the deadline.
+pub const EXIT_GATE_DEADLINE: u8 = 117;
+/// `exec`: the command succeeded, but not on as many hosts as the job asked for.
+pub const EXIT_NOT_DISTRIBUTED: u8 = 118;
+/// `exec`: a worker was lost or could not be reached, whatever the command said.
+pub const EXIT_WORKER_LOST: u8 = 119;
+/// Wrong words on the command line, or files that the pod should have.
+pub const EXIT_USAGE: u8 = 64;
+
+/// How often each side says that it is alive.
+pub const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// A peer that was silent for this long is lost.
+pub const PEER_SILENCE_MAX: Duration = Duration::from_secs(8);
+
+/// The value of a variable, unless it is empty or not text.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A whole number of seconds from a variable; what is not a number is as good as not set.
+pub fn seconds(name: &str) -> Option<Duration> {
+    let seconds = variable(name)?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Time between SIGTERM and SIGKILL.
+pub fn grace() -> Duration {
+    seconds(GRACE).unwrap_or(Duration::from_secs(5))
+}
+
+/// Port of hosts that are listed without one.
+pub fn port() -> u16 {
+    variable(PORT)
+        .and_then(|port| port.trim().parse().ok())
+        .unwrap_or(PORT_DEFAULT)
+}
+
+/// How many workers the job asked for, if the operator said so.
+pub fn workers() -> Option<usize> {
+    variable(WORKERS)?.trim().parse().ok()
+}

@@ -1,0 +1,219 @@
+//! The list of workers: one `NAME ADDRESS[:PORT]` per line, written by the operator and carried into
+//! the pod by the kubelet. Decides who is meant by a name; the list is the only source, so that no
+//! name of a worker is ever asked of DNS.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::contract;
+
+/// How often a list that is still too short is read again.
+const REREAD_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Where a worker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// As the operator wrote it.
+    pub name: String,
+    /// What the line says: `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
+    pub address: String,
+}
+
+/// Why a name leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HostsError {
+    /// The list has no such worker.
+    #[error("{name} is not among the {known} workers listed in {file}")]
+    Unknown {
+        /// Asked for.
+        name: String,
+        /// Length of the list.
+        known: usize,
+        /// Where the list is.
+        file: String,
+    },
+    /// Workers that share an address can be told apart by name only.
+    #[error("{0} is the address of more than one worker; use their names")]
+    Ambiguous(String),
+    /// The line is not the operator's.
+    #[error("the address of {name} in the hosts file is {address:?}, not an IP address")]
+    NotAnAddress {
+        /// Whose line.
+        name: String,
+        /// What it says.
+        address: String,
+    },
+}
+
+/// The lines of a list; what is not `NAME ADDRESS` is passed over, since a list may be cut short
+/// while it is being written.
+pub fn parse(text: &str) -> Vec<Host> {
+    let complete = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    complete
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (name, address) = (words.next()?, words.next()?);
+            Some(Host {
+                name: name.to_owned(),
+                address: address.to_owned(),
+            })
+        })
+        .collect()
+}
+
+impl Host {
+    /// The socket address, with the default port where the line has none.
+    pub fn socket_address(&self, default_port: u16) -> Result<SocketAddr, HostsError> {
+        let bare = self.address.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            return Ok(SocketAddr::new(ip, default_port));
+        }
+        self.address.parse().map_err(|_| HostsError::NotAnAddress {
+            name: self.name.clone(),
+            address: self.address.clone(),
+        })
+    }
+
+    fn has_ip(&self, ip: IpAddr) -> bool {
+        self.socket_address(0)
+            .is_ok_and(|address| address.ip() == ip)
+    }
+}
+
+/// Finds a worker by its name, a longer name whose first label it is, or its address.
+pub fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, HostsError> {
+    if let Ok(ip) = wanted.parse::<IpAddr>() {
+        let mut with_ip = hosts.iter().filter(|host| host.has_ip(ip));
+        let first = with_ip.next();
+        return match with_ip.next() {
+            Some(_) => Err(HostsError::Ambiguous(wanted.to_owned())),
+            None => Ok(first),
+        };
+    }
+    let first_label = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let exact = hosts.iter().find(|host| host.name == wanted);
+    let label = first_label(wanted);
+    Ok(exact.or_else(|| hosts.iter().find(|host| first_label(&host.name) == label)))
+}
+
+/// The list on disk.
+pub struct HostsFile {
+    path: PathBuf,
+}
+
+impl HostsFile {
+    /// The one that the environment names.
+    pub fn of_environment() -> Self {
+        let path = contract::variable(contract::HOSTS_FILE);
+        Self {
+            path: path.map_or_else(|| contract::HOSTS_FILE_DEFAULT.into(), Into::into),
+        }
+    }
+
+    /// What it says now; nothing as long as it is not there.
+    pub fn read(&self) -> Vec<Host> {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        parse(&text)
+    }
+
+    /// Finds a worker, waiting for its line as long as the list is not complete.
+    pub fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
+        loop {
+            let hosts = self.read();
+            if let Some(host) = find(&hosts, wanted)? {
+                return Ok(host.clone());
+            }
+            let complete = contract::workers().is_some_and(|workers| hosts.len() >= workers);
+            if complete || Instant::now() >= until {
+                return Err(HostsError::Unknown {
+                    name: wanted.to_owned(),
+                    known: hosts.len(),
+                    file: self.path.display().to_string(),
+                });
+            }
+            std::thread::sleep(REREAD_INTERVAL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "\
+# two on one node
+pi-worker-0 10.1.0.5
+pi-worker-1 10.1.0.6:7078
+
+pi-worker-2 10.1.0.6:7079
+pi-worker-3 fd00::3
+pi-worker-4 [fd00::4]:80
+half-written";
+
+    fn address(wanted: &str) -> Option<String> {
+        let hosts = parse(LIST);
+        let host = find(&hosts, wanted).unwrap()?;
+        Some(host.socket_address(7077).unwrap().to_string())
+    }
+
+    #[test]
+    fn a_worker_is_found_by_name_longer_name_and_address() {
+        for wanted in ["pi-worker-0", "pi-worker-0.pi.ns.svc", "10.1.0.5"] {
+            assert_eq!(address(wanted).unwrap(), "10.1.0.5:7077", "{wanted}");
+        }
+        assert_eq!(address("pi-worker-1").unwrap(), "10.1.0.6:7078");
+        assert_eq!(address("pi-worker-3").unwrap(), "[fd00::3]:7077");
+        assert_eq!(address("fd00::4").unwrap(), "[fd00::4]:80");
+        assert_eq!(address("pi-worker-00"), None);
+        assert_eq!(address("half-written"), None);
+        assert_eq!(address("10.1.0.50"), None);
+    }
+
+    #[test]
+    fn a_shared_address_is_no_name() {
+        let error = find(&parse(LIST), "10.1.0.6").unwrap_err();
+        assert_eq!(error, HostsError::Ambiguous("10.1.0.6".into()));
+    }
+
+    #[test]
+    fn names_in_the_list_may_be_long_and_exact_wins() {
+        let hosts = parse("w0.b 10.0.0.2\nw0.a 10.0.0.1\n");
+        let found = |name| find(&hosts, name).unwrap().unwrap().address.clone();
+        assert_eq!(found("w0.a"), "10.0.0.1");
+        assert_eq!(found("w0"), "10.0.0.2");
+    }
+
+    #[test]
+    fn an_address_must_be_one() {
+        let host = &parse("w0 w0.job.ns.svc:22")[0];
+        let error = host.socket_address(1).unwrap_err().to_string();
+        assert!(error.contains("not an IP address"), "{error}");
+    }
+
+    #[test]
+    fn a_list_that_grows_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = HostsFile {
+            path: directory.path().join("hosts"),
+        };
+        let path = file.path.clone();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(120));
+            std::fs::write(path, "w0 10.0.0.1\n").unwrap();
+        });
+        let until = Instant::now() + Duration::from_secs(10);
+        assert_eq!(file.wait_for("w0", until).unwrap().address, "10.0.0.1");
+        writer.join().unwrap();
+        let soon = Instant::now() + Duration::from_millis(60);
+        let error = file.wait_for("w1", soon).unwrap_err().to_string();
+        assert!(
+            error.starts_with("w1 is not among the 1 workers listed in "),
+            "{error}"
+        );
+    }
+}

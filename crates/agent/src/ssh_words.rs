@@ -1,0 +1,336 @@
+//! The words of an ssh command line, as far as MPI launchers and their kin write them. Decides which
+//! word is an option, the host, or the command; must not know how the host is reached.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Options of OpenSSH that take an argument, glued or as the next word.
+const WITH_ARGUMENT: &str = "BbcDEeFIiJLlmOoPpQRSWw";
+/// Options without one; several may share a dash.
+const WITHOUT_ARGUMENT: &str = "46AaCfGgKkMNnqsTtVvXxYy12";
+
+/// What the caller wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// `-V`: say which program this is.
+    Version,
+    /// Run something.
+    Run(Call),
+}
+
+/// A command for a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// As written, without `user@`.
+    pub host: String,
+    /// All words of the command, joined by single blanks, for the shell over there.
+    pub command: Vec<u8>,
+    /// `-n`: nothing is read from standard input.
+    pub no_stdin: bool,
+    /// `-o ConnectTimeout=N`.
+    pub connect_timeout: Option<Duration>,
+}
+
+/// Words that make no call.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WordsError {
+    /// Not an option of ssh.
+    #[error("unknown option -{0}")]
+    UnknownOption(char),
+    /// The line ends where an argument should stand.
+    #[error("option -{0} needs an argument")]
+    NoArgument(char),
+    /// No word is a host.
+    #[error("no host given")]
+    NoHost,
+    /// There is no shell to talk to.
+    #[error("no command given for {0}; interactive sessions are not offered")]
+    NoCommand(String),
+    /// Option or host that is not text.
+    #[error("an option or host that is not UTF-8")]
+    NotText,
+}
+
+#[derive(Default)]
+struct Options {
+    version: bool,
+    no_stdin: bool,
+    connect_timeout: Option<Duration>,
+}
+
+/// Reads the words after the program's name.
+pub fn parse(words: &[Vec<u8>]) -> Result<Words, WordsError> {
+    let mut options = Options::default();
+    let rest = options.take(words)?;
+    if options.version {
+        return Ok(Words::Version);
+    }
+    let (host, rest) = rest.split_first().ok_or(WordsError::NoHost)?;
+    let host = std::str::from_utf8(host).map_err(|_| WordsError::NotText)?;
+    let host = host.rsplit_once('@').map_or(host, |(_user, host)| host);
+    if host.is_empty() {
+        return Err(WordsError::NoHost);
+    }
+    // Horovod writes options behind the host.
+    let command = options.take(rest)?;
+    if command.is_empty() {
+        return Err(WordsError::NoCommand(host.to_owned()));
+    }
+    Ok(Words::Run(Call {
+        host: host.to_owned(),
+        command: command.join(&b' '),
+        no_stdin: options.no_stdin,
+        connect_timeout: options.connect_timeout,
+    }))
+}
+
+impl Options {
+    /// Takes options off the front, and a closing `--`; returns what follows.
+    fn take<'w>(&mut self, mut words: &'w [Vec<u8>]) -> Result<&'w [Vec<u8>], WordsError> {
+        while let Some((word, rest)) = words.split_first() {
+            if word == b"--" {
+                return Ok(rest);
+            }
+            if word.len() < 2 || word[0] != b'-' {
+                break;
+            }
+            let cluster = std::str::from_utf8(&word[1..]).map_err(|_| WordsError::NotText)?;
+            words = self.take_cluster(cluster, rest)?;
+        }
+        Ok(words)
+    }
+
+    fn take_cluster<'w>(
+        &mut self,
+        cluster: &str,
+        rest: &'w [Vec<u8>],
+    ) -> Result<&'w [Vec<u8>], WordsError> {
+        for (at, letter) in cluster.char_indices() {
+            if WITHOUT_ARGUMENT.contains(letter) {
+                self.version |= letter == 'V';
+                self.no_stdin |= letter == 'n';
+                continue;
+            }
+            if !WITH_ARGUMENT.contains(letter) {
+                return Err(WordsError::UnknownOption(letter));
+            }
+            let glued = &cluster[at + letter.len_utf8()..];
+            if !glued.is_empty() {
+                self.note(letter, glued.as_bytes());
+                return Ok(rest);
+            }
+            let (argument, rest) = rest.split_first().ok_or(WordsError::NoArgument(letter))?;
+            self.note(letter, argument);
+            return Ok(rest);
+        }
+        Ok(rest)
+    }
+
+    /// Users, ports and keys are the agent's own business; only the deadline is the caller's.
+    fn note(&mut self, letter: char, argument: &[u8]) {
+        let setting = std::str::from_utf8(argument).unwrap_or_default();
+        if letter == 'o'
+            && let Some((key, value)) = setting.split_once(['=', ' '])
+            && key.trim().eq_ignore_ascii_case("ConnectTimeout")
+            && let Ok(seconds @ 1..) = value.trim().parse()
+        {
+            self.connect_timeout = Some(Duration::from_secs(seconds));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[&str]) -> Vec<Vec<u8>> {
+        line.iter().map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    fn call(line: &[&str]) -> Call {
+        match parse(&words(line)) {
+            Ok(Words::Run(call)) => call,
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    /// What launchers were seen to write, and the host and command that they mean.
+    const SEEN: &[(&[&str], &str, &str)] = &[
+        (
+            &[
+                "w3",
+                " orted",
+                "-mca",
+                "ess",
+                "\"env\"",
+                "-mca",
+                "orte_hnp_uri",
+                "\"1.0;tcp://h:1\"",
+            ],
+            "w3",
+            " orted -mca ess \"env\" -mca orte_hnp_uri \"1.0;tcp://h:1\"",
+        ),
+        (
+            &[
+                "-x",
+                "w0",
+                "     PATH=/usr/bin:$PATH ; export PATH ;  /usr/bin/orted",
+                "-mca",
+            ],
+            "w0",
+            "     PATH=/usr/bin:$PATH ; export PATH ;  /usr/bin/orted -mca",
+        ),
+        (
+            &[
+                "w0",
+                "(",
+                "test",
+                "!",
+                "-r",
+                "./.profile",
+                "||",
+                ".",
+                "./.profile;",
+                "orted",
+                ")",
+            ],
+            "w0",
+            "( test ! -r ./.profile || . ./.profile; orted )",
+        ),
+        (
+            &[
+                "-x",
+                "w0",
+                "\"/usr/bin/hydra_pmi_proxy\"",
+                "--control-port",
+                "l:1",
+                "--usize",
+                "-2",
+            ],
+            "w0",
+            "\"/usr/bin/hydra_pmi_proxy\" --control-port l:1 --usize -2",
+        ),
+        (
+            &[
+                "-q",
+                "-x",
+                "w0",
+                "/opt/impi/bin//hydra_bstrap_proxy",
+                "--time-left",
+                "-1",
+            ],
+            "w0",
+            "/opt/impi/bin//hydra_bstrap_proxy --time-left -1",
+        ),
+        (
+            &[
+                "-oConnectTimeout=10",
+                "-2",
+                "-a",
+                "-x",
+                "-lroot",
+                "w0",
+                "export A=b; ",
+                "cd /tmp;",
+                "hostname",
+            ],
+            "w0",
+            "export A=b;  cd /tmp; hostname",
+        ),
+        (
+            &[
+                "-o",
+                "PasswordAuthentication=no",
+                "-o",
+                "StrictHostKeyChecking=no",
+                "w1",
+                "-p",
+                "12345",
+                "-i",
+                "/k",
+                "-o",
+                "ConnectTimeout=10",
+                "true",
+            ],
+            "w1",
+            "true",
+        ),
+        (&["-p", "2222", "w2", "hostname", "-I"], "w2", "hostname -I"),
+        (&["w0.job.ns.svc", "true"], "w0.job.ns.svc", "true"),
+        (&["mpiuser@w0", "true"], "w0", "true"),
+        (&["-l", "me", "--", "w0", "ls", "-l"], "w0", "ls -l"),
+        (&["w0", "--", "-odd", "x"], "w0", "-odd x"),
+        (&["-vp22", "w0", "true"], "w0", "true"),
+        (&["w0", "-", "x"], "w0", "- x"),
+        (&["w0", "sh", "--", "x"], "w0", "sh -- x"),
+    ];
+
+    #[test]
+    fn lines_that_launchers_write() {
+        for (line, host, command) in SEEN {
+            let call = call(line);
+            assert_eq!(call.host, *host, "{line:?}");
+            assert_eq!(
+                String::from_utf8(call.command).unwrap(),
+                *command,
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_deadline_is_honoured_in_every_spelling() {
+        for option in [
+            &["-oConnectTimeout=7"][..],
+            &["-o", "ConnectTimeout=7"],
+            &["-o", "connecttimeout 7"],
+            &["-xo", "ConnectTimeout=7"],
+        ] {
+            let line = [option, &["w0", "true"]].concat();
+            let timeout = call(&line).connect_timeout;
+            assert_eq!(timeout, Some(Duration::from_secs(7)), "{line:?}");
+        }
+        assert_eq!(
+            call(&["-oConnectTimeout=x", "w0", "true"]).connect_timeout,
+            None
+        );
+        assert_eq!(
+            call(&["-oConnectTimeout=0", "w0", "true"]).connect_timeout,
+            None
+        );
+    }
+
+    #[test]
+    fn no_stdin_only_when_asked_before_the_command() {
+        assert!(call(&["-xn", "w0", "true"]).no_stdin);
+        assert!(!call(&["w0", "grep", "-n", "x"]).no_stdin);
+    }
+
+    #[test]
+    fn lines_that_are_refused() {
+        let cases: [(&[&str], WordsError); 7] = [
+            (&[], WordsError::NoHost),
+            (&["-x"], WordsError::NoHost),
+            (&["me@"], WordsError::NoHost),
+            (&["-z", "w0", "true"], WordsError::UnknownOption('z')),
+            (&["-p"], WordsError::NoArgument('p')),
+            (&["w0"], WordsError::NoCommand("w0".into())),
+            (&["w0", "--"], WordsError::NoCommand("w0".into())),
+        ];
+        for (line, error) in cases {
+            assert_eq!(parse(&words(line)), Err(error), "{line:?}");
+        }
+        assert_eq!(parse(&[vec![b'-', 0xff]]), Err(WordsError::NotText));
+        assert_eq!(parse(&words(&["-V"])), Ok(Words::Version));
+    }
+
+    #[test]
+    fn commands_need_not_be_text() {
+        let line = [b"w0".to_vec(), vec![0xff, 0xfe]];
+        let Ok(Words::Run(call)) = parse(&line) else {
+            panic!("refused");
+        };
+        assert_eq!(call.command, [0xff, 0xfe]);
+    }
+}
