@@ -1,0 +1,16 @@
+//! The operator against a real API server, with the real Job controller and garbage collector and
+//! no nodes: what pods do is said by the tests. `cargo xtask test --only api` starts all of it.
+
+mod api {
+    mod admission;
+    mod bad_input;
+    mod crash;
+    mod leaders;
+    mod lifecycle;
+    mod looks;
+    mod metrics;
+    mod refusals;
+    mod stage;
+    mod suspension;
+    mod thrift;
+}

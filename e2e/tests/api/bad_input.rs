@@ -1,0 +1,188 @@
+//! Jobs that cannot be run as they are stored. Each must say in its own status which field is wrong,
+//! and none may disturb the operator or another job.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use e2e::condition;
+use e2e::jobs::MpiJob;
+use serde_json::{Value, json};
+
+use super::stage::bad_ground;
+
+/// A user who looks at a job finds out what is wrong with it within this time.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
+
+/// A job that only a lax schema lets pass.
+pub(crate) struct BadJob {
+    pub(crate) job: Value,
+    /// A status that somebody wrote before.
+    pub(crate) status: Option<Value>,
+    /// The field that is wrong; none if the job is to run all the same.
+    field: Option<&'static str>,
+}
+
+/// All of them.
+pub(crate) fn bad_jobs() -> Vec<BadJob> {
+    let bad = |(job, field): (MpiJob, &'static str)| BadJob {
+        job: job.json(),
+        status: None,
+        field: Some(field),
+    };
+    let wrong_values = wrong_values().into_iter().map(bad);
+    let mut jobs: Vec<BadJob> = wrong_values
+        .chain(wrong_shapes().into_iter().map(bad))
+        .collect();
+    let mut without_spec = MpiJob::named("without-spec").json();
+    without_spec
+        .as_object_mut()
+        .expect("a job is an object")
+        .remove("spec");
+    jobs.push(BadJob {
+        job: without_spec,
+        status: None,
+        field: Some("spec.mpiReplicaSpecs"),
+    });
+    jobs.push(BadJob {
+        job: MpiJob::named("garbled-status").workers(1).json(),
+        status: Some(json!({
+            "conditions": "none", "muster": 7, "replicaStatuses": [], "startTime": {},
+        })),
+        field: None,
+    });
+    jobs
+}
+
+fn good(name: &str) -> MpiJob {
+    MpiJob::named(name).workers(2)
+}
+
+const WORKER_COUNT: &str = "spec.mpiReplicaSpecs[Worker].replicas";
+
+fn wrong_values() -> [(MpiJob, &'static str); 9] {
+    let workers = |name: &str, count: i64| {
+        (
+            good(name).with("/spec/mpiReplicaSpecs/Worker/replicas", count),
+            WORKER_COUNT,
+        )
+    };
+    let launcher = "/spec/mpiReplicaSpecs/Launcher";
+    let evaluator = "/spec/mpiReplicaSpecs/Evaluator";
+    let creation = "/spec/launcherCreationPolicy";
+    let too_long = "a".repeat(60);
+    [
+        workers("no-workers", 0),
+        workers("minus-one", -1),
+        workers("two-to-the-31", i32::MAX.into()),
+        workers("beyond-int32", 1 << 40),
+        (
+            good("no-launcher").with(launcher, Value::Null),
+            "spec.mpiReplicaSpecs[Launcher]",
+        ),
+        (
+            good("unknown-role").with(evaluator, json!({"replicas": 1})),
+            "spec.mpiReplicaSpecs[Evaluator]",
+        ),
+        (
+            good("unknown-start").with(creation, "AtStart"),
+            "spec.launcherCreationPolicy",
+        ),
+        (
+            good("unknown-mpi").with("/spec/mpiImplementation", "LAM"),
+            "spec.mpiImplementation",
+        ),
+        (good(&too_long), "metadata.name"),
+    ]
+}
+
+fn wrong_shapes() -> [(MpiJob, &'static str); 10] {
+    let containers = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers";
+    let containers_field = "spec.mpiReplicaSpecs[Launcher].template.spec.containers";
+    let template = "/spec/mpiReplicaSpecs/Worker/template";
+    [
+        (
+            good("a-fraction").with("/spec/mpiReplicaSpecs/Worker/replicas", 1.5),
+            WORKER_COUNT,
+        ),
+        (
+            good("slots-in-words").with("/spec/slotsPerWorker", "two"),
+            "spec.slotsPerWorker",
+        ),
+        (
+            good("policy-in-words").with("/spec/runPolicy", "fast"),
+            "spec.runPolicy",
+        ),
+        (
+            good("suspend-in-words").with("/spec/runPolicy/suspend", "yes"),
+            "spec.runPolicy.suspend",
+        ),
+        (
+            good("template-a-number").with(template, 5),
+            "spec.mpiReplicaSpecs[Worker].template",
+        ),
+        (
+            good("no-containers").with(containers, json!([])),
+            containers_field,
+        ),
+        (
+            good("containers-an-object").with(containers, json!({"name": "x"})),
+            containers_field,
+        ),
+        (
+            good("roles-a-list").with("/spec/mpiReplicaSpecs", json!([1])),
+            "spec.mpiReplicaSpecs",
+        ),
+        (
+            good("empty-spec").with("/spec", json!({})),
+            "spec.mpiReplicaSpecs",
+        ),
+        (good("spec-a-text").with("/spec", "run it"), "spec"),
+    ]
+}
+
+#[test]
+fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Result<()> {
+    let ground = bad_ground()?;
+    let operator = ground.operator()?;
+    let end = Instant::now() + TOLD_WITHIN;
+    let bad = bad_jobs();
+    for bad in bad.iter().filter(|bad| bad.field.is_some()) {
+        let name = bad.job["metadata"]["name"]
+            .as_str()
+            .expect("bad jobs have names");
+        let field = bad.field.expect("those without were filtered out");
+        let left = end.saturating_duration_since(Instant::now());
+        let job = ground.await_job(name, "Invalid", left, |job| {
+            job["status"]["muster"]["reason"] == "Invalid"
+        })?;
+        let message = job["status"]["muster"]["message"]
+            .as_str()
+            .unwrap_or_default();
+        ensure!(
+            message.contains(&format!("{field}: ")),
+            "{name}: {field} is not in `{message}`"
+        );
+        ensure!(
+            condition(&job, "Created").is_none(),
+            "{name} was taken up: {}",
+            job["status"]
+        );
+    }
+    ensure!(ground.list("pods")?.iter().all(|pod| {
+        pod["metadata"]["labels"]["training.kubeflow.org/job-name"] == "garbled-status"
+    }));
+
+    ground.submit(&MpiJob::named("good").workers(2))?;
+    for (name, workers) in [("good", 2), ("garbled-status", 1)] {
+        ground.run(name, workers)?;
+        ground.await_condition(name, "Running")?;
+        ground.finish(name)?;
+        ground.await_condition(name, "Succeeded")?;
+    }
+    operator.assert_alive()?;
+    println!(
+        "{} bad jobs named their fault within {TOLD_WITHIN:?}",
+        bad.len() - 1
+    );
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The operator is killed at every single write of a job's whole life, once before the API server
+//! sees the write and once after it was done, and another one takes up what is left. The end must be
+//! the same each time: one of each object, none made twice, none replaced, the right verdict.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::audit::Audit;
+use e2e::ground::{Ground, SOON, name, uid};
+use e2e::jobs::MpiJob;
+use e2e::relay::{Moment, Relay};
+use e2e::{condition, wait_for};
+use serde_json::json;
+
+use super::stage::ground;
+
+/// Lives that are lived at the same time.
+const LIVES: usize = 6;
+/// An operator that writes nothing for this long has nothing to write.
+const QUIET: Duration = Duration::from_millis(2500);
+const WORKERS: usize = 2;
+
+/// How a life went.
+struct Life {
+    /// The writes of the operator that was killed.
+    writes: Vec<String>,
+    /// Whether it was.
+    killed: bool,
+}
+
+/// What of the job exists, by resource and name: the UID.
+type Children = BTreeMap<String, String>;
+
+fn children(ground: &Ground) -> Result<Children> {
+    let mut found = Children::new();
+    for resource in ["services", "configmaps", "secrets", "jobs", "pods"] {
+        for object in ground.list(resource)? {
+            let owned = object["metadata"]["ownerReferences"][0]["kind"] == "MPIJob";
+            if owned {
+                found.insert(
+                    format!("{resource} {}", name(&object)),
+                    uid(&object).to_owned(),
+                );
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// All that a job has while it runs.
+fn is_complete(children: &Children) -> bool {
+    let names = [
+        "services pi",
+        "configmaps pi-config",
+        "secrets pi-ssh",
+        "jobs pi-launcher",
+    ];
+    let workers = (0..WORKERS).map(|index| format!("pods pi-worker-{index}"));
+    let wanted: Vec<String> = names
+        .map(str::to_owned)
+        .into_iter()
+        .chain(workers)
+        .collect();
+    wanted.len() == children.len() && wanted.iter().all(|name| children.contains_key(name))
+}
+
+/// Waits until something holds, or the operator was killed.
+fn unless_killed<T>(
+    relay: &Relay,
+    what: &str,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    wait_for(what, SOON, || match look()? {
+        Some(found) => Ok(Some(Some(found))),
+        None if relay.sprung() => Ok(Some(None)),
+        None => Ok(None),
+    })
+}
+
+/// The operator's first stretch of a job's life: until the end, or until it is killed.
+fn first_stretch(ground: &Ground, relay: &Relay) -> Result<()> {
+    ground.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
+    let started = unless_killed(relay, "the start", || {
+        let created = condition(&ground.job("pi")?, "Created") == Some("True");
+        Ok((created && is_complete(&children(ground)?)).then_some(()))
+    })?;
+    if started.is_none() || !is_quiet(relay) {
+        return Ok(());
+    }
+    let pods = unless_killed(relay, "a launcher's pod", || {
+        Ok(Some(ground.pods("pi", "launcher")?).filter(|pods| !pods.is_empty()))
+    })?;
+    if pods.is_none() {
+        return Ok(());
+    }
+    ground.run("pi", WORKERS)?;
+    let running = unless_killed(relay, "Running", || {
+        Ok((condition(&ground.job("pi")?, "Running") == Some("True")).then_some(()))
+    })?;
+    if running.is_none() || !is_quiet(relay) {
+        return Ok(());
+    }
+    ground.finish("pi")?;
+    unless_killed(relay, "the end", || {
+        let over = condition(&ground.job("pi")?, "Succeeded") == Some("True");
+        Ok((over && ground.pods("pi", "worker")?.is_empty()).then_some(()))
+    })?;
+    is_quiet(relay);
+    Ok(())
+}
+
+/// Waits until the operator has nothing more to write; false if it was killed meanwhile.
+fn is_quiet(relay: &Relay) -> bool {
+    let (mut seen, mut since) = (relay.writes().len(), Instant::now());
+    while since.elapsed() < QUIET && !relay.sprung() {
+        thread::sleep(Duration::from_millis(50));
+        let now = relay.writes().len();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+    !relay.sprung()
+}
+
+/// Another operator takes up what is left, and the job must come to its end.
+fn second_stretch(ground: &Ground, before: &Children) -> Result<()> {
+    let was_over = condition(&ground.job("pi")?, "Succeeded") == Some("True");
+    let launcher_over = !ground.pods("pi", "launcher")?.is_empty()
+        && ground
+            .pods("pi", "launcher")?
+            .iter()
+            .all(|pod| pod["status"]["phase"] == "Succeeded");
+    let _operator = ground.operator()?;
+    if !was_over && !launcher_over {
+        wait_for("the start after the crash", SOON, || {
+            let now = children(ground)?;
+            ensure!(is_complete(&now), "there are {now:?}");
+            let job = ground.job("pi")?;
+            Ok((condition(&job, "Created") == Some("True")).then_some(()))
+        })?;
+        let now = children(ground)?;
+        for (child, uid) in before {
+            ensure!(
+                now.get(child) == Some(uid),
+                "{child} was replaced after the crash"
+            );
+        }
+        ground.run("pi", WORKERS)?;
+        ground.await_condition("pi", "Running")?;
+        ground.finish("pi")?;
+    }
+    let job = ground.await_condition("pi", "Succeeded")?;
+    ground.await_pods("pi", "worker", 0)?;
+    ensure!(condition(&job, "Failed").is_none(), "{}", job["status"]);
+    let counters = &job["status"]["replicaStatuses"];
+    ensure!(
+        *counters == json!({"Launcher": {"succeeded": 1}, "Worker": {}}),
+        "{counters}"
+    );
+    let left = children(ground)?;
+    ensure!(
+        left.len() == 4,
+        "Service, ConfigMap, Secret and Job stay: {left:?}"
+    );
+    for (child, uid) in left {
+        ensure!(
+            before.get(&child).is_none_or(|before| *before == uid),
+            "{child} was replaced"
+        );
+    }
+    Ok(())
+}
+
+/// Nothing was ever made twice, by either operator.
+fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
+    let mut made: BTreeMap<String, usize> = BTreeMap::new();
+    for request in audit.writes_of(&ground.account.user)? {
+        if request.verb == "create" && request.code < 300 && request.resource != "events" {
+            *made
+                .entry(format!("{} {}", request.resource, request.name))
+                .or_default() += 1;
+        }
+    }
+    ensure!(
+        made.len() == 4 + WORKERS && made.values().all(|times| *times == 1),
+        "{made:?}"
+    );
+    Ok(())
+}
+
+fn live(trap: Option<(usize, Moment)>) -> Result<Life> {
+    let ground = ground("crash")?;
+    let audit = Audit::from_now(&ground.cluster)?;
+    let relay = Relay::open(ground.api.clone())?;
+    let kubeconfig = ground.account.kubeconfig_through(relay.address)?;
+    let operator = ground.operator_of(&ground.account, &kubeconfig)?;
+    operator.await_leading()?;
+    if let Some((nth, moment)) = trap {
+        relay.trap(nth, moment, operator.killer());
+    }
+    first_stretch(&ground, &relay)?;
+    let killed = relay.sprung();
+    if killed {
+        wait_for("the operator to be dead", SOON, || operator.ended())?;
+        let before = children(&ground)?;
+        release_lease(&ground)?;
+        second_stretch(&ground, &before)?;
+    } else {
+        operator.assert_alive()?;
+    }
+    assert_made_once(&ground, &audit)?;
+    Ok(Life {
+        writes: relay.writes(),
+        killed,
+    })
+}
+
+/// The dead cannot hand their lease over, and nobody here waits for it to run out.
+fn release_lease(ground: &Ground) -> Result<()> {
+    let free = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+    ground
+        .api
+        .merge(&ground.path("leases", "mpi-operator"), &free)?;
+    Ok(())
+}
+
+#[test]
+fn a_crash_at_any_write_changes_nothing_about_the_end() -> Result<()> {
+    let whole = live(None).context("without a crash")?;
+    ensure!(!whole.killed);
+    let count = whole.writes.len();
+    println!("a life of {WORKERS} workers has {count} writes:");
+    for (index, write) in whole.writes.iter().enumerate() {
+        println!("{:>4}  {write}", index + 1);
+    }
+    let moments = [Moment::BeforeApplied, Moment::AfterApplied];
+    // Requests that run at once may come in another order, and one more may come.
+    let points: Vec<(usize, Moment)> = (1..=count + 1)
+        .flat_map(|nth| moments.map(|moment| (nth, moment)))
+        .collect();
+    let (next, killed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let faults: Mutex<Vec<String>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..LIVES {
+            scope.spawn(|| {
+                while let Some((nth, moment)) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match live(Some((*nth, *moment))) {
+                        Ok(life) => _ = killed.fetch_add(life.killed.into(), Ordering::Relaxed),
+                        Err(fault) => faults
+                            .lock()
+                            .expect("nobody panics with this lock held")
+                            .push(format!("killed at write {nth}, {moment:?}: {fault:#}")),
+                    }
+                }
+            });
+        }
+    });
+    let faults = faults
+        .into_inner()
+        .expect("nobody panics with this lock held");
+    ensure!(
+        faults.is_empty(),
+        "{} lives ended otherwise:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    let killed = killed.into_inner();
+    println!("killed at {killed} points of {count} writes; the end was the same each time");
+    ensure!(
+        killed >= 2 * count,
+        "only {killed} of {} points were reached",
+        2 * count
+    );
+    Ok(())
+}

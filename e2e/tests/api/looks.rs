@@ -1,0 +1,110 @@
+//! What people and programs see of a job from outside: events field by field, and kubectl's tables
+//! and waits.
+
+use anyhow::{Context, Result, ensure};
+use e2e::ground::SOON;
+use e2e::jobs::MpiJob;
+use serde_json::json;
+
+use super::lifecycle::await_events;
+use super::stage::ground;
+
+#[test]
+fn an_event_has_the_exact_shape_that_clients_match() -> Result<()> {
+    let ground = ground("event")?;
+    let _operator = ground.operator()?;
+    let job = ground.submit(&MpiJob::named("pi").workers(1))?;
+    await_events(&ground, "pi", &["MPIJobCreated"])?;
+    let mut event = ground.events("pi")?.remove(0);
+
+    let metadata = event["metadata"].take();
+    let named = metadata["name"].as_str().unwrap_or_default();
+    let suffix = named
+        .strip_prefix("pi.")
+        .context("an event is named after its job")?;
+    ensure!(
+        u64::from_str_radix(suffix, 16).is_ok_and(|nanos| nanos > 1 << 60),
+        "{named}"
+    );
+    let first = event["firstTimestamp"].take();
+    ensure!(first.is_string() && event["lastTimestamp"].take() == first);
+    ensure!(
+        event["involvedObject"]["resourceVersion"]
+            .take()
+            .is_string()
+    );
+    let namespace = &ground.namespace;
+    let expected = json!({
+        "metadata": null,
+        "involvedObject": {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "kind": "MPIJob",
+            "name": "pi",
+            "namespace": namespace,
+            "uid": job["metadata"]["uid"],
+            "resourceVersion": null,
+        },
+        "type": "Normal",
+        "reason": "MPIJobCreated",
+        "message": format!("MPIJob {namespace}/pi is created."),
+        "source": {"component": "mpi-job-controller"},
+        "reportingComponent": "mpi-job-controller",
+        "reportingInstance": "",
+        "firstTimestamp": null,
+        "lastTimestamp": null,
+        "eventTime": null,
+        "count": 1,
+    });
+    // The API server leaves the type of list items out.
+    let event = event.as_object_mut().context("an event is an object")?;
+    event.remove("kind");
+    event.remove("apiVersion");
+    ensure!(
+        *event == *expected.as_object().context("so is this")?,
+        "{event:?}\nis not {expected}"
+    );
+    Ok(())
+}
+
+#[test]
+fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
+    let ground = ground("kubectl")?;
+    let _operator = ground.operator()?;
+    let in_namespace = |words: &[&str]| {
+        ground
+            .cluster
+            .kubectl(&[&["-n", ground.namespace.as_str()], words].concat())
+    };
+    ground.submit(&MpiJob::named("pi").workers(2))?;
+    ground.run("pi", 2)?;
+    ground.await_job("pi", "2/2", SOON, |job| {
+        job["status"]["muster"]["phase"] == "Running" && job["status"]["muster"]["ready"] == "2/2"
+    })?;
+    let table = in_namespace(&["get", "mpijob"])?;
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    ensure!(
+        lines[0] == ["NAME", "STATE", "READY", "REASON", "AGE"],
+        "{table}"
+    );
+    ensure!(lines[1][..3] == ["pi", "Running", "2/2"], "{table}");
+
+    ground.finish("pi")?;
+    in_namespace(&[
+        "wait",
+        "--for=condition=Succeeded",
+        "mpijob/pi",
+        "--timeout=20s",
+    ])?;
+    in_namespace(&[
+        "wait",
+        "--for=jsonpath={.status.muster.finished}=true",
+        "mpijob/pi",
+    ])?;
+    let table = in_namespace(&["get", "mpijob", "pi", "--no-headers"])?;
+    let words: Vec<&str> = table.split_whitespace().collect();
+    ensure!(words[..2] == ["pi", "Succeeded"], "{table}");
+    Ok(())
+}

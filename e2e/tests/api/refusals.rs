@@ -1,0 +1,294 @@
+//! Jobs that are valid and still cannot start: the API server refuses one of their objects, or
+//! somebody else's object holds a name that they need. Such a job says why, does not press, leaves
+//! what is not its own alone, and goes on by itself once the obstacle is gone.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use e2e::api::collection;
+use e2e::audit::{Audit, Request, table};
+use e2e::ground::{Ground, SOON, name};
+use e2e::jobs::MpiJob;
+use e2e::wait_for;
+use serde_json::{Value, json};
+
+use super::stage::ground;
+
+/// A user who looks at a job finds out why it does not start within this time.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
+/// Nobody tells the operator that an object that it does not watch is gone: it tries again.
+const NOTICED_WITHIN: Duration = Duration::from_secs(35);
+/// For so long a hopeless job is watched…
+const HOPELESS: Duration = Duration::from_secs(20);
+/// …and may ask so often: its other objects, its status, its event, and a few tries.
+const HOPELESS_REQUESTS_MAX: usize = 15;
+
+fn await_reason(ground: &Ground, job: &str, reason: &str, at_most: Duration) -> Result<String> {
+    let job = ground.await_job(job, reason, at_most, |job| {
+        job["status"]["muster"]["reason"] == reason
+    })?;
+    let conditions = job["status"]["muster"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let accepted = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Accepted");
+    ensure!(
+        accepted.is_some_and(|accepted| accepted["status"] == "False"),
+        "{}",
+        job["status"]
+    );
+    Ok(accepted
+        .map(|accepted| accepted["message"].to_string())
+        .unwrap_or_default())
+}
+
+fn run_to_success(ground: &Ground, job: &str, workers: usize) -> Result<()> {
+    ground.run(job, workers)?;
+    ground.await_condition(job, "Running")?;
+    ground.finish(job)?;
+    ground.await_condition(job, "Succeeded")?;
+    Ok(())
+}
+
+fn assert_patient(job: &str, requests: &[Request]) -> Result<()> {
+    let about = requests
+        .iter()
+        .filter(|request| request.name.starts_with(job));
+    let about: Vec<Request> = about.cloned().collect();
+    println!("requests about {job} in {HOPELESS:?}:\n{}", table(&about));
+    ensure!(
+        about.len() <= HOPELESS_REQUESTS_MAX,
+        "the operator presses:\n{}",
+        table(&about)
+    );
+    Ok(())
+}
+
+#[test]
+fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_mended() -> Result<()>
+{
+    let ground = ground("template")?;
+    let operator = ground.operator()?;
+    let audit = Audit::from_now(&ground.cluster)?;
+    let container = |role: &str| format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0");
+    let mount = json!([{"name": "data", "mountPath": "/data"}]);
+    let bad = [
+        (
+            "no-image",
+            "Worker",
+            "image",
+            Value::Null,
+            "spec.containers[0].image: Required value",
+        ),
+        (
+            "no-volume",
+            "Worker",
+            "volumeMounts",
+            mount,
+            "volumeMounts[0].name: Not found: \\\"data\\\"",
+        ),
+        (
+            "no-program",
+            "Launcher",
+            "image",
+            Value::Null,
+            "spec.containers[0].image: Required value",
+        ),
+    ];
+    for (job, role, field, value, _) in &bad {
+        let field = format!("{}/{field}", container(role));
+        ground.submit(&MpiJob::named(job).workers(2).with(&field, value.clone()))?;
+    }
+    let end = Instant::now() + TOLD_WITHIN;
+    for (job, _, _, _, said) in &bad {
+        let left = end.saturating_duration_since(Instant::now());
+        let message = await_reason(&ground, job, "Invalid", left)?;
+        ensure!(
+            message.contains(said),
+            "{job}: `{said}` is not in {message}"
+        );
+    }
+
+    std::thread::sleep(HOPELESS);
+    operator.assert_alive()?;
+    let requests = audit.requests_of(&ground.account.user)?;
+    for (job, ..) in &bad {
+        assert_patient(job, &requests)?;
+    }
+
+    for (job, role, field, ..) in &bad {
+        let mended = if *field == "image" {
+            json!("nowhere.invalid/none:0")
+        } else {
+            json!([])
+        };
+        let container =
+            json!([{"name": "main", "image": "nowhere.invalid/none:0", *field: mended}]);
+        let template = json!({"template": {"spec": {"containers": container}}});
+        ground.edit(
+            job,
+            &json!({"spec": {"mpiReplicaSpecs": {*role: template}}}),
+        )?;
+        run_to_success(&ground, job, 2)?;
+    }
+    Ok(())
+}
+
+/// A job, and somebody else's object that holds a name which the job needs.
+struct Foreign {
+    job: &'static str,
+    resource: &'static str,
+    name: &'static str,
+    object: Value,
+}
+
+fn foreign_objects() -> [Foreign; 5] {
+    let of = |job, resource, name, object| Foreign {
+        job,
+        resource,
+        name,
+        object,
+    };
+    let pod = json!({"containers": [{"name": "theirs", "image": "nowhere.invalid/none:0"}]});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": pod["containers"]}});
+    let job = json!({"spec": {"suspend": true, "template": template}});
+    [
+        of(
+            "service",
+            "services",
+            "service",
+            json!({"spec": {"clusterIP": "None"}}),
+        ),
+        of(
+            "config",
+            "configmaps",
+            "config-config",
+            json!({"data": {"hostfile": "x"}}),
+        ),
+        of(
+            "secret",
+            "secrets",
+            "secret-ssh",
+            json!({"stringData": {"key": "x"}}),
+        ),
+        of("pod", "pods", "pod-worker-1", json!({"spec": pod})),
+        of("job", "jobs", "job-launcher", job),
+    ]
+}
+
+/// Stores the objects, and returns them as they are once nobody has anything to add to them.
+fn store(ground: &Ground, foreign: &[Foreign]) -> Result<Vec<Option<Value>>> {
+    for Foreign {
+        resource,
+        name,
+        object,
+        ..
+    } in foreign
+    {
+        let mut object = object.clone();
+        object["metadata"] = json!({"name": name});
+        ground.create(resource, &object)?;
+    }
+    // The Job controller says once that it is suspended.
+    wait_for("the foreign Job to be at rest", SOON, || {
+        let job = ground.get("jobs", "job-launcher")?;
+        Ok(job.filter(|job| !job["status"]["conditions"].is_null()))
+    })?;
+    foreign
+        .iter()
+        .map(|Foreign { resource, name, .. }| ground.get(resource, name))
+        .collect()
+}
+
+/// The job says who holds which name, and announces it once.
+fn assert_told(ground: &Ground, Foreign { job, name, .. }: &Foreign) -> Result<()> {
+    let message = await_reason(ground, job, "NameTaken", SOON)?;
+    ensure!(message.contains(name), "{job}: {name} is not in {message}");
+    let told = wait_for(&format!("an event of {job}"), SOON, || {
+        let reasons = ground.event_reasons(job)?;
+        Ok(reasons
+            .iter()
+            .any(|reason| reason == "ErrResourceExists")
+            .then_some(reasons))
+    })?;
+    let repeated = told
+        .iter()
+        .filter(|reason| *reason == "ErrResourceExists")
+        .count();
+    ensure!(repeated == 1, "{job}: {told:?}");
+    Ok(())
+}
+
+#[test]
+fn a_name_that_somebody_else_holds_is_waited_for_and_never_touched() -> Result<()> {
+    let ground = ground("names")?;
+    let foreign = foreign_objects();
+    let before = store(&ground, &foreign)?;
+    let _operator = ground.operator()?;
+    for Foreign { job, .. } in &foreign {
+        ground.submit(&MpiJob::named(job).workers(2))?;
+    }
+    for foreign in &foreign {
+        assert_told(&ground, foreign)?;
+    }
+    for (Foreign { resource, name, .. }, before) in foreign.iter().zip(&before) {
+        ensure!(
+            ground.get(resource, name)? == *before,
+            "{resource} {name} was changed"
+        );
+        let path = ground.path(resource, name);
+        ground
+            .api
+            .delete(&format!("{path}?propagationPolicy=Background"))?;
+    }
+    let (freed, end) = (Instant::now(), Instant::now() + NOTICED_WITHIN);
+    for Foreign { job, .. } in &foreign {
+        let left = end.saturating_duration_since(Instant::now());
+        wait_for(&format!("job {job} to go on"), left, || {
+            let launcher = ground.get("jobs", &format!("{job}-launcher"))?;
+            let owned = launcher.is_some_and(|job| job["metadata"]["ownerReferences"].is_array());
+            Ok((owned && ground.pods(job, "worker")?.len() == 2).then_some(()))
+        })?;
+    }
+    println!("all five jobs went on within {:?}", freed.elapsed());
+    for Foreign { job, .. } in &foreign {
+        run_to_success(&ground, job, 2)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_full_quota_is_told_and_waited_for() -> Result<()> {
+    let ground = ground("quota")?;
+    let quota = json!({"metadata": {"name": "one"}, "spec": {"hard": {"pods": "1"}}});
+    ground.create("resourcequotas", &quota)?;
+    wait_for("the quota to be counted", SOON, || {
+        let quota = ground.get("resourcequotas", "one")?;
+        Ok(quota.filter(|quota| quota["status"]["used"]["pods"].is_string()))
+    })?;
+    let _operator = ground.operator()?;
+    ground.submit(&MpiJob::named("pi").workers(3))?;
+    let message = await_reason(&ground, "pi", "QuotaExceeded", SOON)?;
+    ensure!(message.contains("1 of 3 workers exist"), "{message}");
+    ensure!(
+        ground.get("jobs", "pi-launcher")?.is_none(),
+        "the launcher did not wait for workers"
+    );
+    let first = ground.await_pods("pi", "worker", 1)?;
+
+    ground.api.delete(&format!(
+        "{}/one",
+        collection(&ground.namespace, "resourcequotas")
+    ))?;
+    wait_for("the job to go on", NOTICED_WITHIN, || {
+        Ok((ground.pods("pi", "worker")?.len() == 3).then_some(()))
+    })?;
+    let workers = ground.pods("pi", "worker")?;
+    let kept = workers
+        .iter()
+        .any(|pod| pod["metadata"]["uid"] == first[0]["metadata"]["uid"]);
+    ensure!(kept, "worker {} was replaced", name(&first[0]));
+    run_to_success(&ground, "pi", 3)
+}
