@@ -1,0 +1,47 @@
+//! The one-file install: the manifests of deploy/base and the CRD, one after another, so that one
+//! `kubectl apply -f` is enough. Decides only their order.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+/// Where it is written, in deploy/.
+pub(crate) const FILE: &str = "muster.yaml";
+
+/// What comes after namespace and CRD; what others refer to comes first.
+const REST: [&str; 6] = [
+    "base/service-account.yaml",
+    "base/cluster-role.yaml",
+    "base/lease-role.yaml",
+    "base/bindings.yaml",
+    "base/user-roles.yaml",
+    "base/deployment.yaml",
+];
+
+/// All documents.
+pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
+    let read = |file: &str| {
+        let path = deploy.join(file);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let mut text = String::from(
+        "# Installs muster: kubectl apply -f muster.yaml\n# Written by `cargo xtask codegen` from deploy/base and deploy/crds; do not edit.\n",
+    );
+    let namespace = read("base/namespace.yaml")?;
+    let rest = REST
+        .iter()
+        .map(|file| read(file))
+        .collect::<Result<Vec<_>>>()?;
+    for document in [namespace, crd.to_owned()].iter().chain(&rest) {
+        text.push_str("---\n");
+        text.push_str(document);
+    }
+    let image = format!("image: muster-operator:{}\n", env!("CARGO_PKG_VERSION"));
+    ensure!(
+        text.contains(&image),
+        "deploy/base/deployment.yaml must say `{}`",
+        image.trim()
+    );
+    Ok(text)
+}

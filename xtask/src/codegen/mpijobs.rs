@@ -1,0 +1,398 @@
+//! The CRD `mpijobs.kubeflow.org`: its names, columns and subresources, and the schema of
+//! everything around the pod templates. A job that was legal for Kubeflow's operator is legal
+//! here; what its operator would only have complained about later, or misread, is refused at once,
+//! with a message that names the field.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::pod_template;
+
+/// Name of the CRD.
+pub(crate) const NAME: &str = "mpijobs.kubeflow.org";
+/// Where it is written, in deploy/.
+pub(crate) const FILE: &str = "crds/kubeflow.org_mpijobs.yaml";
+
+/// The whole CRD.
+pub(crate) fn crd() -> Result<Value> {
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": NAME,
+            "labels": {
+                "app": "mpi-operator",
+                "app.kubernetes.io/component": "mpijob",
+                "app.kubernetes.io/name": "mpi-operator",
+                "kustomize.component": "mpi-operator",
+            },
+        },
+        "spec": {
+            "group": "kubeflow.org",
+            "scope": "Namespaced",
+            "names": {
+                "kind": "MPIJob",
+                "listKind": "MPIJobList",
+                "plural": "mpijobs",
+                "singular": "mpijob",
+                "categories": ["mpi"],
+            },
+            "versions": [{
+                "name": "v2beta1",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": columns(),
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.mpiReplicaSpecs.Worker.replicas",
+                        "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+                    },
+                },
+                "schema": {"openAPIV3Schema": root()?},
+            }],
+        },
+    }))
+}
+
+fn columns() -> Value {
+    let text = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
+    let wide = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path, "priority": 1});
+    json!([
+        text("State", ".status.muster.phase"),
+        text("Ready", ".status.muster.ready"),
+        text("Reason", ".status.muster.reason"),
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        wide("Dialect", ".status.muster.dialect"),
+        wide("Message", ".status.muster.message"),
+    ])
+}
+
+fn root() -> Result<Value> {
+    Ok(json!({
+        "type": "object",
+        "description": "A program that runs under mpirun: one launcher and its workers.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec()?,
+            "status": status(),
+        },
+        "x-kubernetes-validations": name_rules(),
+    }))
+}
+
+/// The last worker's pod is named after the job and its index, and so is its host.
+fn name_rules() -> Value {
+    let workers = |object: &str| {
+        let worker = format!("{object}.spec.mpiReplicaSpecs['Worker']");
+        format!(
+            "(has({object}.spec) && has({object}.spec.mpiReplicaSpecs) && 'Worker' in {object}.spec.mpiReplicaSpecs && \
+             has({worker}.replicas) && {worker}.replicas > 0 ? {worker}.replicas : 1)"
+        )
+    };
+    let (now, before) = (workers("self"), workers("oldSelf.value()"));
+    json!([
+        {
+            // A name never changes, so jobs stored before this rule can still be updated.
+            "rule": "oldSelf.hasValue() || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "optionalOldSelf": true,
+            "message": "metadata.name: must be a DNS-1035 label, because it names a Service: lower case letters, digits and '-', beginning with a letter",
+        },
+        {
+            "rule": format!(
+                "(oldSelf.hasValue() && {before} == {now}) || \
+                 size(self.metadata.name) + size('-worker-') + size(string({now} - 1)) <= 63"
+            ),
+            "optionalOldSelf": true,
+            "message": "metadata.name: too long: at most 54 characters fit with up to 10 workers, 53 with up to 100, 52 with up to 1000, 51 with up to 10000, because NAME-worker-INDEX must not exceed 63",
+        },
+    ])
+}
+
+fn spec() -> Result<Value> {
+    let managed_by = |object: &str| {
+        format!(
+            "(has({object}.runPolicy) && has({object}.runPolicy.managedBy) ? [{object}.runPolicy.managedBy] : [])"
+        )
+    };
+    Ok(json!({
+        "type": "object",
+        "required": ["mpiReplicaSpecs"],
+        "properties": {
+            "launcherCreationPolicy": {
+                "type": "string",
+                "default": "AtStartup",
+                "enum": ["", "AtStartup", "WaitForWorkersReady"],
+                "description": "When the launcher is created: with the workers, or once all of them are Ready.",
+            },
+            "mpiImplementation": {
+                "type": "string",
+                "default": "OpenMPI",
+                "enum": ["OpenMPI", "Intel", "MPICH"],
+                "description": "Which MPI the program was built for; decides the spelling of the host list and the launcher's variables.",
+            },
+            "mpiReplicaSpecs": replica_specs()?,
+            "muster": {
+                "type": "object",
+                "default": {},
+                "description": "What the API has no field for.",
+                "properties": {
+                    "dialect": {
+                        "type": "string",
+                        "default": "v2beta1",
+                        "enum": ["v2beta1"],
+                        "description": "The API version that the job was written in; filled in by the API server.",
+                    },
+                    "elastic": {
+                        "type": "boolean",
+                        "description": "Whether the program asks for hosts while it runs, so that discover_hosts.sh must follow the pods. Found out from the launcher's command if not set.",
+                    },
+                },
+            },
+            "runLauncherAsWorker": {
+                "type": "boolean",
+                "default": false,
+                "description": "The launcher is an MPI host too, and the first of them.",
+            },
+            "runPolicy": run_policy(),
+            "slotsPerWorker": {
+                "type": "integer",
+                "format": "int32",
+                "minimum": 0,
+                "default": 1,
+                "description": "MPI ranks per worker.",
+            },
+            "sshAuthMountPath": {
+                "type": "string",
+                "default": "/root/.ssh",
+                "description": "Where the job's SSH key pair is mounted in every pod.",
+            },
+        },
+        "x-kubernetes-validations": [{
+            "rule": format!("{} == {}", managed_by("self"), managed_by("oldSelf")),
+            "message": "spec.runPolicy.managedBy: is immutable",
+        }],
+    }))
+}
+
+fn replica_specs() -> Result<Value> {
+    Ok(json!({
+        "type": "object",
+        "maxProperties": 2,
+        "description": "The pods of the job, by role: Launcher and Worker.",
+        "additionalProperties": {
+            "type": "object",
+            "required": ["template"],
+            "properties": {
+                "replicas": {
+                    "type": "integer",
+                    "format": "int32",
+                    "description": "How many: 1 Launcher, 1 to 10000 Workers.",
+                },
+                "restartPolicy": {
+                    "type": "string",
+                    "enum": ["", "Never", "OnFailure"],
+                    "description": "What becomes of a container that failed. OnFailure for the Launcher and Never for Workers if not set.",
+                },
+                "template": pod_template::schema()?,
+            },
+        },
+        "x-kubernetes-validations": [
+            {
+                "rule": "self.all(role, role in ['Launcher', 'Worker'])",
+                "message": "spec.mpiReplicaSpecs: has only the keys Launcher and Worker",
+            },
+            {
+                "rule": "'Launcher' in self",
+                "message": "spec.mpiReplicaSpecs[Launcher]: must have Launcher replica spec",
+            },
+            {
+                "rule": "!('Launcher' in self) || !has(self['Launcher'].replicas) || self['Launcher'].replicas == 1",
+                "message": "spec.mpiReplicaSpecs[Launcher].replicas: must be 1",
+            },
+            {
+                "rule": "!('Worker' in self) || has(self['Worker'].replicas)",
+                "message": "spec.mpiReplicaSpecs[Worker].replicas: must define number of replicas",
+            },
+            {
+                "rule": "!('Worker' in self) || !has(self['Worker'].replicas) || (self['Worker'].replicas >= 1 && self['Worker'].replicas <= 10000)",
+                "message": "spec.mpiReplicaSpecs[Worker].replicas: must be 1 to 10000",
+            },
+        ],
+    }))
+}
+
+fn run_policy() -> Value {
+    let count = |format: &str, description: &str| json!({"type": "integer", "format": format, "minimum": 0, "description": description});
+    json!({
+        "type": "object",
+        "properties": {
+            "activeDeadlineSeconds": count("int64", "How long the job may be active before it fails."),
+            "backoffLimit": count("int32", "How often the launcher is tried again before the job fails."),
+            "cleanPodPolicy": {
+                "type": "string",
+                "enum": ["None", "Running", "All"],
+                "description": "Which workers are deleted once the job is over. None if not set.",
+            },
+            "managedBy": {
+                "type": "string",
+                "description": "The controller that runs the job: kubeflow.org/mpi-operator if not set; jobs of any other are left alone. Immutable.",
+            },
+            "schedulingPolicy": {
+                "type": "object",
+                "description": "What a gang scheduler is told.",
+                "properties": {
+                    "minAvailable": count("int32", "Pods that must fit at once; the launcher and all workers if not set."),
+                    "minResources": {
+                        "type": "object",
+                        "additionalProperties": pod_template::quantity(),
+                        "description": "Resources that must be free; computed from the templates if not set.",
+                    },
+                    "priorityClass": {"type": "string", "description": "Priority class of the group."},
+                    "queue": {"type": "string", "description": "Queue of the group."},
+                    "scheduleTimeoutSeconds": count("int32", "How long the scheduler may wait for the group."),
+                },
+            },
+            "suspend": {
+                "type": "boolean",
+                "default": false,
+                "description": "The job holds no pods while this is true.",
+            },
+            "ttlSecondsAfterFinished": count("int32", "How long the launcher's Job stays once the job is over."),
+        },
+    })
+}
+
+fn status() -> Value {
+    let (time, text) = (time(), text());
+    let number = json!({"type": "integer", "format": "int32"});
+    json!({
+        "type": "object",
+        "properties": {
+            "completionTime": time,
+            "conditions": conditions(
+                json!({
+                    "lastTransitionTime": time, "lastUpdateTime": time, "message": text,
+                    "reason": text, "status": truth(), "type": text,
+                }),
+                &["status", "type"],
+            ),
+            "lastReconcileTime": time,
+            "muster": muster_status(),
+            "observedGeneration": {"type": "integer", "format": "int64"},
+            "replicaStatuses": {
+                "type": "object",
+                "additionalProperties": {
+                    "type": "object",
+                    "properties": {
+                        "active": number, "failed": number, "succeeded": number,
+                        "labelSelector": label_selector(), "selector": text,
+                    },
+                },
+            },
+            "startTime": time,
+        },
+    })
+}
+
+fn muster_status() -> Value {
+    let (time, text) = (time(), text());
+    json!({
+        "type": "object",
+        "description": "What muster says of the job, in the same words for every API.",
+        "properties": {
+            "conditions": conditions(
+                json!({
+                    "lastTransitionTime": time, "message": text,
+                    "observedGeneration": {"type": "integer", "format": "int64"},
+                    "reason": text, "status": truth(), "type": text,
+                }),
+                &["lastTransitionTime", "message", "reason", "status", "type"],
+            ),
+            "dialect": text,
+            "finished": {"type": "boolean", "description": "The job is over; phase says how."},
+            "message": text,
+            "phase": {"type": "string", "description": "Waiting, Suspended, Running, Succeeded or Failed."},
+            "ready": {"type": "string", "description": "Workers that are Ready, of those asked for."},
+            "reason": {"type": "string", "description": "Why the job waits, or why it failed, in one word."},
+        },
+    })
+}
+
+fn conditions(fields: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {"type": "object", "required": required, "properties": fields},
+    })
+}
+
+fn label_selector() -> Value {
+    json!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {"type": "object", "additionalProperties": text()},
+            "matchExpressions": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": text(),
+                        "operator": text(),
+                        "values": {"type": "array", "items": text()},
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn truth() -> Value {
+    json!({"type": "string", "enum": ["True", "False", "Unknown"]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules<'v>(value: &'v Value, all: &mut Vec<&'v Value>) {
+        if let Some(Value::Array(found)) = value.get("x-kubernetes-validations") {
+            all.extend(found);
+        }
+        match value {
+            Value::Object(entries) => entries.values().for_each(|entry| rules(entry, all)),
+            Value::Array(items) => items.iter().for_each(|item| rules(item, all)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_rule_names_its_field() {
+        let crd = crd().unwrap();
+        let mut all = Vec::new();
+        rules(&crd, &mut all);
+        assert_eq!(all.len(), 8);
+        for rule in all {
+            let message = rule["message"].as_str().unwrap();
+            let path = message.split(": ").next().unwrap();
+            assert!(
+                path.starts_with("metadata.") || path.starts_with("spec."),
+                "{message}"
+            );
+        }
+    }
+}
