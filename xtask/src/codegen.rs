@@ -20,7 +20,7 @@ const APPLIED_BYTES_MAX: usize = 262_144;
 pub(crate) struct Args {
     /// Write nothing; fail if a file differs from what would be written
     #[arg(long)]
-    check: bool,
+    pub(crate) check: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::codegen;
 use tree::Tree;
 
 /// Arguments of this chore.
@@ -34,6 +35,7 @@ pub(crate) fn run(_args: Args) -> Result<()> {
         dependencies::check(&tree, &metadata),
     ]
     .concat();
+    violations.extend(stale_generated_files());
     violations.sort();
 
     for violation in &violations {
@@ -44,6 +46,12 @@ pub(crate) fn run(_args: Args) -> Result<()> {
         1 => bail!("tidy: 1 violation, listed above"),
         count => bail!("tidy: {count} violations, listed above"),
     }
+}
+
+/// Generated files are committed, so that nobody needs to generate them; so they must be up to date.
+fn stale_generated_files() -> Option<Violation> {
+    let error = codegen::run(codegen::Args { check: true }).err()?;
+    Some(Violation::new("deploy", 1, format!("{error:#}")))
 }
 
 /// A place where a rule is broken, and what to do there.
