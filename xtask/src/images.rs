@@ -61,6 +61,15 @@ pub(crate) fn ensure_all() -> Result<Vec<PathBuf>> {
     IMAGES.iter().map(make).collect()
 }
 
+/// The operator as it ships, as a program of this machine.
+pub(crate) fn operator_program() -> Result<PathBuf> {
+    let archives = ensure(&["muster-operator"])?;
+    let image = archives[0]
+        .parent()
+        .context("an archive lies in a directory")?;
+    Ok(operator::program(image))
+}
+
 fn chosen(names: &[&str]) -> Result<Vec<&'static Image>> {
     let find = |name: &&str| {
         let image = IMAGES.iter().find(|image| image.name == *name);

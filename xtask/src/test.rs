@@ -11,7 +11,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use serde_json::Value;
 
 use crate::cluster::{self, Running, Spec};
 use crate::{command, images, tidy};
@@ -123,7 +122,7 @@ impl Stages {
     }
 
     fn api(&self) -> Result<Tally> {
-        let operator = self.operator()?;
+        let operator = images::operator_program()?;
         self.with_cluster("testapi", 0, Vec::new(), |running| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
@@ -137,7 +136,7 @@ impl Stages {
 
     fn cluster(&self) -> Result<Tally> {
         let archives = images::ensure_all()?;
-        let operator = self.operator()?;
+        let operator = images::operator_program()?;
         self.with_cluster("test", 3, archives, |running| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
@@ -148,24 +147,6 @@ impl Stages {
                     .env("MUSTER_E2E_OPERATOR", &operator),
             )
         })
-    }
-
-    /// The operator as a program of this machine, for tests that run it outside of the cluster.
-    fn operator(&self) -> Result<PathBuf> {
-        let mut build = cargo("build");
-        build.args(["--package", "controller", "--bin", "muster-operator"]);
-        build.arg("--message-format=json-render-diagnostics");
-        let mut program = None;
-        let status = self.interrupts.run(&mut build, |line| {
-            let message: Value = serde_json::from_str(line).unwrap_or_default();
-            if message["target"]["name"] == "muster-operator" {
-                program = message["executable"].as_str().map(PathBuf::from);
-            }
-        })?;
-        match program {
-            Some(program) if status.success() => Ok(program),
-            _ => bail!("the operator does not build: {status}"),
-        }
     }
 
     fn with_cluster(

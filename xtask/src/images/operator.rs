@@ -16,6 +16,13 @@ use crate::{cache, command};
 const PROGRAM: &str = "muster-operator";
 const USER: &str = "65532:65532";
 const STATIC: &str = "-C target-feature=+crt-static";
+/// The crates that the program is made of; changes elsewhere are no reason to build it again.
+const CRATES: &[&str] = &["planner", "dialects", "controller"];
+
+/// The program that the image holds, for those who run it without a container.
+pub(super) fn program(image: &Path) -> PathBuf {
+    image.join(PROGRAM)
+}
 
 /// The cached directory of the image.
 pub(super) fn image(reference: &str) -> Result<PathBuf> {
@@ -34,8 +41,10 @@ pub(super) fn image(reference: &str) -> Result<PathBuf> {
         let program = build()?;
         let size = fs::metadata(&program)?.len() as f64 / 1e6;
         eprintln!("{PROGRAM}: {size:.1} MB, static");
+        let kept = self::program(directory);
+        fs::copy(&program, &kept).with_context(|| format!("cannot copy {}", program.display()))?;
         let layer = directory.join("layer.tar");
-        archive::write_layer(&layer, &[(PROGRAM, &program, 0o755)])?;
+        archive::write_layer(&layer, &[(PROGRAM, &kept, 0o755)])?;
         let layers = std::slice::from_ref(&layer);
         archive::write(&directory.join("image.tar"), reference, layers, &config)?;
         fs::remove_file(&layer)?;
@@ -50,7 +59,11 @@ fn sources() -> Result<Vec<Vec<u8>>> {
         workspace().join("Cargo.toml"),
         workspace().join("rust-toolchain.toml"),
     ];
-    collect(&workspace().join("crates"), &mut files)?;
+    for name in CRATES {
+        let package = workspace().join("crates").join(name);
+        files.push(package.join("Cargo.toml"));
+        collect(&package.join("src"), &mut files)?;
+    }
     files.sort();
     let mut inputs = Vec::new();
     for path in files {
@@ -79,7 +92,8 @@ fn build() -> Result<PathBuf> {
     // Named explicitly, because only then do the flags not reach build scripts and macros, which
     // cannot be linked statically.
     let target = format!("{ARCH}-unknown-linux-gnu");
-    let directory = workspace().join("target");
+    let directory = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace().join("target"), PathBuf::from);
     command::run(
         Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(workspace())
