@@ -400,6 +400,37 @@ fn success_withdraws_an_eviction_that_another_operator_recorded() {
 }
 
 #[test]
+fn another_reason_for_the_same_status_keeps_the_transition_time() {
+    let mut job = Stored::new();
+    job.step(&waiting(), clock(0));
+    let stored = job.0["status"]["conditions"]
+        .as_array_mut()
+        .expect("conditions are a list");
+    stored.push(json!({
+        "type": "Failed", "status": "True", "reason": "MPIJobEvicted",
+        "message": "1/2 workers are evicted",
+        "lastUpdateTime": "2019-07-09T22:15:53Z", "lastTransitionTime": "2019-07-09T22:15:53Z",
+    }));
+    job.step(
+        &ended(failed("DeadlineExceeded", "too long"), clock(9)),
+        clock(9),
+    );
+    assert_eq!(
+        job.conditions()[1],
+        "Failed True DeadlineExceeded | too long | 9 2"
+    );
+}
+
+#[test]
+fn a_completion_time_that_is_set_already_stays() {
+    let mut job = Stored::new();
+    job.step(&running(), clock(0));
+    job.0["status"]["completionTime"] = "2019-07-09T22:16:00Z".into();
+    job.step(&ended(Verdict::Succeeded, clock(20)), clock(20));
+    assert_eq!(job.status()["completionTime"], "2019-07-09T22:16:00Z");
+}
+
+#[test]
 fn a_recorded_outcome_stands_whatever_is_found_later() {
     let mut job = Stored::new();
     job.step(&running(), clock(0));
