@@ -11,6 +11,10 @@ compile)
     I_MPI_ROOT=$prefix $prefix/bin/mpigcc -O2 -Wall -o /mnt/out/pi /mnt/in/pi.c -Wl,-rpath,$prefix/lib
     ;;
 install)
+    # Between hosts it speaks through a library that its wheels do not bring.
+    apt-get update
+    apt-get install --yes --no-install-recommends libfabric1
+    dpkg-query --show >/usr/share/muster/packages.intel
     cd $prefix
     # Each library comes as three or four copies under different names: the one that programs
     # load stays. Fortran, Java, GPU, tuning and benchmark parts go.

@@ -89,14 +89,17 @@ over_ssh() {
     [ "$said" = "$(printf '%s\nworker\nfound' $user)" ] || fail "ssh as $user said: $said" /tmp/sshd.log
     expect $user mpirun -n 2 $HOSTS /home/mpiuser/pi
     grep -qx 'rank 0 of 2 on worker' /tmp/log.$user || fail 'not on the worker' /tmp/log.$user
+    # One rank on each host: only now do they talk over the network.
+    expect $user mpirun -n 2 $BOTH_HOSTS /home/mpiuser/pi
+    grep -qx 'rank 1 of 2 on worker' /tmp/log.$user || fail 'not on both hosts' /tmp/log.$user
     kill $sshd
     wait $sshd || :
 }
 
 # Slots are written in a different way for each family of launchers.
 case $1 in
-openmpi*) HOSTS='--host worker:2' ;;
-mpich | intel) HOSTS='-hosts worker -ppn 2' ;;
+openmpi*) HOSTS='--host worker:2' BOTH_HOSTS='--host launcher:1,worker:1' ;;
+mpich | intel) HOSTS='-hosts worker -ppn 2' BOTH_HOSTS='-hosts launcher,worker -ppn 1' ;;
 esac
 over_ssh root
 over_ssh mpiuser -f /home/mpiuser/.sshd_config
