@@ -62,6 +62,16 @@ pub(crate) async fn apply(
     Ok(Progress::Done)
 }
 
+/// Takes in an object of ours that our watch does not show, if there is one under this name.
+pub(crate) async fn find(
+    context: &Context,
+    owner: &Owner,
+    kind: &Kind,
+    name: &str,
+) -> Result<(), Fault> {
+    Actor { context, owner }.meet(kind, name).await.map(drop)
+}
+
 /// Acts for one job.
 struct Actor<'a> {
     context: &'a Context,

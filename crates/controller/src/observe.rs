@@ -12,6 +12,7 @@ use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
 use crate::api::Target;
+use crate::apply;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::reconcile::Context;
@@ -27,6 +28,7 @@ pub(crate) struct Look {
 
 /// One look at one job.
 pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Result<Look, Error> {
+    find_launcher(context, job, &recorded).await?;
     let key = key(context, job, &recorded).await?;
     let priorities = priorities(context, job).await;
     let now = Timestamp::now();
@@ -139,6 +141,30 @@ async fn fetch(
         .memory
         .on(uid, |memory| memory.written = Some(Arc::clone(&live)));
     Ok(live)
+}
+
+/// Pods of a launcher whose Job our watch does not show: somebody took its label off, or it is
+/// gone. Only the API server knows, and a job must not be blind to its own launcher.
+async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Result<(), Error> {
+    let (owner, name) = (&job.owner, job.launcher_name());
+    let place = Place {
+        namespace: owner.namespace.clone(),
+        name: name.clone(),
+    };
+    let hidden = recorded.outcome.is_none()
+        && context
+            .cache
+            .on(&Kind::Job, |shelf| shelf.get(&place).is_none())
+        && !Pods { context, job }.of_launcher(None).is_empty();
+    if !hidden {
+        return Ok(());
+    }
+    let found = apply::find(context, owner, &Kind::Job, &name).await;
+    found.map_err(|source| Error::Observe {
+        job: format!("{}/{}", owner.namespace, owner.name),
+        what: format!("Job {name}"),
+        source,
+    })
 }
 
 /// The key Secret is not watched: Secrets of others must never reach us. We know of it because
