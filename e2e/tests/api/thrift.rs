@@ -155,11 +155,8 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
     let (resident, program) = (operator.resident_bytes()?, program()?);
     let size = program.metadata()?.len();
     println!("memory with {JOBS} jobs: {resident} bytes; program: {size} bytes");
-    // What is built for finding faults is allowed to be big.
-    if program
-        .components()
-        .any(|part| part.as_os_str() == "release")
-    {
+    // What cargo builds for finding faults may be big; anything else is as it is shipped.
+    if !program.components().any(|part| part.as_os_str() == "debug") {
         ensure!(resident <= RESIDENT_MAX, "{resident} bytes of memory");
         ensure!(size <= PROGRAM_MAX, "the program has {size} bytes");
     }
