@@ -248,8 +248,8 @@ fn run_policy() -> Value {
                     "minAvailable": count("int32", "Pods that must fit at once; the launcher and all workers if not set."),
                     "minResources": {
                         "type": "object",
-                        "additionalProperties": pod_template::quantity(),
-                        "description": "Resources that must be free; computed from the templates if not set.",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                        "description": "Resources that must be free, by name or by name under `requests`; computed from the templates if not set.",
                     },
                     "priorityClass": {"type": "string", "description": "Priority class of the group."},
                     "queue": {"type": "string", "description": "Queue of the group."},

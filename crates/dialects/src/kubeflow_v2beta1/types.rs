@@ -217,7 +217,11 @@ fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
     if reader.object(place).is_none() {
         return SchedulingPolicy::default();
     }
-    let resources = place.field("minResources");
+    // Kubeflow's own guide nests them under `requests`, its schema does not: both are meant.
+    let flat = place.field("minResources");
+    let nested = flat.field("requests");
+    let is_nested = nested.value().is_some_and(Value::is_object);
+    let resources = if is_nested { nested } else { flat };
     let min_resources = reader.map_of(&resources, "a quantity", template::is_quantity_shaped);
     SchedulingPolicy {
         min_available: int32(reader, &place.field("minAvailable")),
