@@ -1,7 +1,81 @@
 //! The agent inside users' pods. Decides which of its commands is meant; each command is a module.
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`).
 
+mod call;
+mod children;
 pub mod contract;
+mod daemon;
+mod exit_info;
 pub mod frame;
+mod home;
 pub mod hosts;
+mod identity;
+mod install;
+mod ranks;
+mod rsh;
+mod serve;
+mod session_record;
+mod signals;
 pub mod ssh_words;
+mod tree;
+mod wire;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+const USAGE: &str = "\
+usage: muster-agent install DIR
+       muster-agent serve [-- COMMAND…]
+       muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
+       muster-agent version";
+
+/// Does what the words ask for; returns what the process exits with.
+pub fn run(words: &[OsString]) -> u8 {
+    let Some((program, rest)) = words.split_first() else {
+        return usage();
+    };
+    let called_as = Path::new(program).file_name();
+    if contract::SHIM_NAMES
+        .iter()
+        .any(|name| called_as == Some(name.as_ref()))
+    {
+        return rsh::run(&bytes(rest));
+    }
+    let Some((command, rest)) = rest.split_first() else {
+        return usage();
+    };
+    match command.as_bytes() {
+        b"rsh" => rsh::run(&bytes(rest)),
+        b"serve" => concluded(serve::run(after_dashes(rest))),
+        b"install" if rest.len() == 1 => concluded(install::run(Path::new(&rest[0])).map(|()| 0)),
+        b"version" | b"--version" => {
+            println!("muster-agent {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        _ => usage(),
+    }
+}
+
+fn usage() -> u8 {
+    eprintln!("{USAGE}");
+    contract::EXIT_USAGE
+}
+
+fn concluded(result: anyhow::Result<u8>) -> u8 {
+    result.unwrap_or_else(|error| {
+        eprintln!("muster-agent: {error:#}");
+        contract::EXIT_USAGE
+    })
+}
+
+fn after_dashes(words: &[OsString]) -> &[OsString] {
+    match words {
+        [dashes, rest @ ..] if dashes == "--" => rest,
+        words => words,
+    }
+}
+
+fn bytes(words: &[OsString]) -> Vec<Vec<u8>> {
+    words.iter().cloned().map(OsString::into_vec).collect()
+}

@@ -1,5 +1,8 @@
 //! `muster-agent`: see the library beside this file.
 
-fn main() {
-    std::process::exit(2);
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    ExitCode::from(agent::run(&words))
 }

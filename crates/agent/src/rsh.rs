@@ -1,0 +1,169 @@
+//! `rsh`: what launchers call instead of ssh. Decides the exit code: the command's own, or 255 with
+//! one sentence when the failure is ours; never 0 unless the command said so, since launchers wait
+//! for ever on a shim that did nothing and said 0. Must not know how a worker serves.
+
+mod stream;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use crate::frame::Frame;
+use crate::hosts::HostsFile;
+use crate::identity::Client;
+use crate::session_record::{SessionRecord, State};
+use crate::signals::Signals;
+use crate::ssh_words::{self, Call, Words};
+use crate::wire::Wire;
+use crate::{call, contract, daemon};
+use stream::{Outcome, Stream};
+
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// Runs one call; returns what the process exits with.
+pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
+    match ssh_words::parse(words) {
+        Ok(Words::Version) => {
+            eprintln!("muster-agent {}, for ssh", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        Ok(Words::Run(call)) => Shim::new(call).run(),
+        Err(error) => {
+            complain(&error.to_string());
+            contract::EXIT_SHIM_FAILED
+        }
+    }
+}
+
+fn complain(sentence: &str) {
+    eprintln!("muster-agent: {sentence}");
+}
+
+struct Shim {
+    call: Call,
+    directory: Option<PathBuf>,
+    record: SessionRecord,
+}
+
+impl Shim {
+    fn new(call: Call) -> Self {
+        let record = SessionRecord {
+            host: call.host.clone(),
+            shim: std::process::id(),
+            daemon: daemon::in_command(&call.command).map(str::to_owned),
+            state: State::Calling,
+            ranks: [].into(),
+        };
+        Self {
+            call,
+            directory: contract::variable(contract::RUN_DIR).map(PathBuf::from),
+            record,
+        }
+    }
+
+    fn run(mut self) -> u8 {
+        self.note(State::Calling);
+        let signals = match Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]) {
+            Ok(signals) => signals,
+            Err(error) => return self.unreachable(&error.into()),
+        };
+        let mut wire = match self.reach() {
+            Ok(wire) => wire,
+            Err(error) => return self.unreachable(&error),
+        };
+        if let Err(error) = self.request(&mut wire) {
+            return self.unreachable(&error);
+        }
+        self.note(State::Started);
+        let stream = Stream::new(wire, signals, !self.call.no_stdin);
+        let outcome = stream.run(|rank, ending| {
+            self.record.ranks.insert(rank, ending);
+            self.write();
+        });
+        self.conclude(outcome)
+    }
+
+    /// Finds the worker in the list and connects, all within one deadline.
+    fn reach(&mut self) -> Result<Wire> {
+        let patience = self.call.connect_timeout;
+        let patience = patience.or_else(|| contract::seconds(contract::CONNECT_TIMEOUT));
+        let patience = patience.unwrap_or(CONNECT_MAX);
+        let until = Instant::now() + patience;
+        let client = Client::new()?;
+        let host = HostsFile::of_environment().wait_for(&self.call.host, until)?;
+        self.record.host.clone_from(&host.name);
+        let address = host.socket_address(contract::port())?;
+        call::patiently(&client, address, until).with_context(|| {
+            let seconds = patience.as_secs();
+            format!(
+                "{} at {address} did not answer within {seconds} s",
+                host.name
+            )
+        })
+    }
+
+    fn request(&self, wire: &mut Wire) -> Result<()> {
+        let names = contract::variable(contract::FORWARD_ENV).unwrap_or_default();
+        for name in names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            if let Some(value) = std::env::var_os(name) {
+                let variable = Frame::Variable {
+                    name: name.as_bytes().to_vec(),
+                    value: value.as_bytes().to_vec(),
+                };
+                anyhow::ensure!(variable.fits(), "the variable {name} is too long to carry");
+                wire.send(&variable)?;
+            }
+        }
+        let start = Frame::Start(self.call.command.clone());
+        anyhow::ensure!(start.fits(), "the command is longer than a request may be");
+        Ok(wire.send(&start)?)
+    }
+
+    fn unreachable(&mut self, error: &anyhow::Error) -> u8 {
+        let why = format!("{error:#}");
+        complain(&format!("cannot run on {}: {why}", self.call.host));
+        self.note(State::Unreachable(why));
+        contract::EXIT_SHIM_FAILED
+    }
+
+    fn conclude(&mut self, outcome: Outcome) -> u8 {
+        match outcome {
+            Outcome::Ended(ending) => {
+                self.note(State::Ended(ending));
+                ending.shell_code()
+            }
+            Outcome::Refused(why) => self.unreachable(&anyhow::Error::msg(why)),
+            Outcome::Lost(error) => {
+                complain(&format!("lost {}: {error}", self.call.host));
+                self.note(State::Lost(error.to_string()));
+                contract::EXIT_SHIM_FAILED
+            }
+            Outcome::Stopped(signal) => {
+                self.note(State::Stopped);
+                128 | u8::try_from(signal & 0x7f).unwrap_or_default()
+            }
+        }
+    }
+
+    fn note(&mut self, state: State) {
+        self.record.state = state;
+        self.write();
+    }
+
+    /// The session is worth more than its record.
+    fn write(&self) {
+        if let Some(directory) = &self.directory
+            && let Err(error) = self.record.write(directory)
+        {
+            let directory = directory.display();
+            complain(&format!("cannot note the session in {directory}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Bytes between this process and the worker while the command runs. Decides who waits for whom:
+//! nothing is read that cannot be passed on. Must not know what the outcome means to a launcher.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::stdio::{stderr, stdin, stdout};
+use signal_hook::consts::{SIGPIPE, SIGUSR1, SIGUSR2};
+
+use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
+use crate::signals::Signals;
+use crate::wire::{Wire, WireError, poll};
+
+/// A pipe that can be written to takes this much without waiting; it may be shared with others, so
+/// it must not be made non-blocking.
+const WRITE_BYTES_MAX: usize = 4096;
+/// Output that nobody has taken; beyond this we do not read more from the worker.
+const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+const GOODBYE_MAX: Duration = Duration::from_millis(500);
+
+/// How a session came to its end.
+pub(super) enum Outcome {
+    Ended(Ending),
+    Refused(String),
+    Lost(WireError),
+    Stopped(i32),
+}
+
+impl From<WireError> for Outcome {
+    fn from(error: WireError) -> Self {
+        Self::Lost(error)
+    }
+}
+
+pub(super) struct Stream {
+    wire: Wire,
+    signals: Signals,
+    reads_stdin: bool,
+    out: Output,
+    err: Output,
+}
+
+impl Stream {
+    pub(super) fn new(wire: Wire, signals: Signals, reads_stdin: bool) -> Self {
+        Self {
+            wire,
+            signals,
+            // A process in the background is stopped when it reads from a terminal.
+            reads_stdin: reads_stdin && !(io::stdin().is_terminal() && in_background()),
+            out: Output::new(stdout()),
+            err: Output::new(stderr()),
+        }
+    }
+
+    /// Until the command has ended and its output was written, or nothing more can come.
+    pub(super) fn run(mut self, mut on_rank: impl FnMut(u32, Option<Ending>)) -> Outcome {
+        if !self.reads_stdin
+            && let Err(error) = self.wire.send(&Frame::StdinEnd)
+        {
+            return error.into();
+        }
+        let outcome = loop {
+            match self.turn(&mut on_rank) {
+                Ok(()) => {}
+                Err(outcome) => break outcome,
+            }
+        };
+        if matches!(outcome, Outcome::Ended(_) | Outcome::Refused(_)) {
+            self.out.write_all();
+            self.err.write_all();
+        }
+        self.wire.close(Instant::now() + GOODBYE_MAX);
+        outcome
+    }
+
+    fn turn(&mut self, on_rank: &mut impl FnMut(u32, Option<Ending>)) -> Result<(), Outcome> {
+        let listening = self.out.has_room() && self.err.has_room();
+        let wait = self.wire.keep_alive(listening)?;
+        let reads = self.reads_stdin && !self.wire.has_backlog();
+        let flags = |wanted, flags| if wanted { flags } else { PollFlags::empty() };
+        let standard_input = stdin();
+        let mut fds = vec![
+            PollFd::new(&self.wire, self.wire.interest(listening)),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        let mut add = |fd: BorrowedFd<'static>, wanted: bool, events| {
+            // A closed descriptor reports itself even when nobody asks; leave it out.
+            wanted.then(|| {
+                fds.push(PollFd::from_borrowed_fd(fd, flags(wanted, events)));
+                fds.len() - 1
+            })
+        };
+        let input = add(standard_input, reads, PollFlags::IN);
+        let out = add(self.out.fd, self.out.waits(), PollFlags::OUT);
+        let err = add(self.err.fd, self.err.waits(), PollFlags::OUT);
+        poll(&mut fds, wait).map_err(WireError::from)?;
+        let ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        let (input, out, err) = (ready(input), ready(out), ready(err));
+        let ready = fds[0].revents();
+
+        self.obey_signals()?;
+        self.wire.pump(ready)?;
+        while let Some(frame) = self.wire.next_frame()? {
+            self.take(frame, on_rank)?;
+        }
+        if input {
+            self.pass_input_on()?;
+        }
+        for (ready, output) in [(out, &mut self.out), (err, &mut self.err)] {
+            if ready {
+                output.write_some()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The launcher ends its shim: the worker sees the connection end and ends the tree.
+    fn obey_signals(&mut self) -> Result<(), Outcome> {
+        for signal in self.signals.take() {
+            match (signal, u8::try_from(signal)) {
+                (SIGUSR1 | SIGUSR2, Ok(number)) => self.wire.send(&Frame::Signal(number))?,
+                _ => return Err(Outcome::Stopped(signal)),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        frame: Frame,
+        on_rank: &mut impl FnMut(u32, Option<Ending>),
+    ) -> Result<(), Outcome> {
+        match frame {
+            Frame::Stdout(bytes) => self.out.queue.extend(bytes),
+            Frame::Stderr(bytes) => self.err.queue.extend(bytes),
+            Frame::RankSeen(rank) => on_rank(rank, None),
+            Frame::RankEnded(rank, ending) => on_rank(rank, Some(ending)),
+            Frame::Exit(ending) => return Err(Outcome::Ended(ending)),
+            Frame::Refusal(why) => return Err(Outcome::Refused(why)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn pass_input_on(&mut self) -> Result<(), Outcome> {
+        let mut bytes = vec![0; DATA_BYTES_MAX];
+        match rustix::io::read(stdin(), &mut bytes[..]) {
+            Ok(taken) if taken > 0 => {
+                bytes.truncate(taken);
+                self.wire.send(&Frame::Stdin(bytes))?;
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Ok(_) | Err(_) => {
+                self.reads_stdin = false;
+                self.wire.send(&Frame::StdinEnd)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_background() -> bool {
+    use rustix::process::getpgrp;
+    rustix::termios::tcgetpgrp(stdin()).is_ok_and(|foreground| foreground != getpgrp())
+}
+
+/// One of our own output streams and what it still has to take.
+struct Output {
+    fd: BorrowedFd<'static>,
+    queue: VecDeque<u8>,
+}
+
+impl Output {
+    fn new(fd: BorrowedFd<'static>) -> Self {
+        Self {
+            fd,
+            queue: VecDeque::new(),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.queue.len() < OUTPUT_BYTES_MAX
+    }
+
+    fn waits(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Poll said that this much can be written. Who reads no more ends the command, as with ssh.
+    fn write_some(&mut self) -> Result<(), Outcome> {
+        let (front, _) = self.queue.as_slices();
+        match rustix::io::write(self.fd.as_fd(), &front[..front.len().min(WRITE_BYTES_MAX)]) {
+            Ok(written) => drop(self.queue.drain(..written)),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::PIPE) => return Err(Outcome::Stopped(SIGPIPE)),
+            Err(error) => return Err(WireError::Io(error.into()).into()),
+        }
+        Ok(())
+    }
+
+    /// The command has ended: there is nothing left to do but wait for the reader.
+    fn write_all(&mut self) {
+        while self.waits() && self.write_some().is_ok() {}
+    }
+}

@@ -1,0 +1,192 @@
+//! `serve`: what a worker's main container runs. Decides how long the container lives and how it
+//! ends: with the user's own command if there is one, else when it is told to stop. Must not know
+//! what a session does.
+
+mod door;
+mod session;
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use crate::children::{Child, Children};
+use crate::frame::Ending;
+use crate::signals::Signals;
+use crate::wire::poll;
+use crate::{contract, identity};
+use door::Door;
+
+/// Sessions at the same time; a launcher needs one or two per host.
+const SESSIONS_MAX: usize = 256;
+/// Threads hold little: TLS keeps its buffers on the heap.
+const THREAD_STACK_BYTES: usize = 256 * 1024;
+/// When no connection can be taken, as when descriptors run out, others must end first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// With no command there is nothing to wait for but signals.
+const IDLE_WAIT: Duration = Duration::from_secs(3600);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) tls: Arc<rustls::ServerConfig>,
+    pub(crate) children: Children,
+    pub(crate) door: Door,
+    /// Readable for good once the agent is stopping.
+    pub(crate) stopping: OwnedFd,
+    open: Mutex<usize>,
+    closed: Condvar,
+}
+
+impl Shared {
+    /// A place for one more session, given back when dropped.
+    fn place(self: &Arc<Self>) -> Option<Place> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        (*open < SESSIONS_MAX).then(|| {
+            *open += 1;
+            Place(self.clone())
+        })
+    }
+
+    fn wait_until_all_closed(&self, until: Instant) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        while *open > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.closed.wait_timeout(open, left);
+            open = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// One of the sessions that may be open.
+pub(crate) struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open -= 1;
+        self.0.closed.notify_all();
+    }
+}
+
+/// Serves until the user's command ends, or a signal says stop. Returns the container's exit code.
+pub(crate) fn run(command: &[OsString]) -> Result<u8> {
+    let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let children = Children::adopt()?;
+    let shared = Arc::new(Shared {
+        tls: identity::server()?,
+        children: children.clone(),
+        door: Door::default(),
+        stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
+        open: Mutex::new(0),
+        closed: Condvar::new(),
+    });
+    let listener = listen()?;
+    eprintln!("muster-agent: serving on {}", listener.local_addr()?);
+    let own = start_own(&children, command)?;
+    let at_the_door = shared.clone();
+    std::thread::Builder::new()
+        .stack_size(THREAD_STACK_BYTES)
+        .spawn(move || accept_all(&listener, &at_the_door))?;
+
+    let code = wait_for_end(&signals, own.as_ref());
+    rustix::io::write(&shared.stopping, &1_u64.to_ne_bytes())?;
+    let patience = contract::grace() + contract::PEER_SILENCE_MAX;
+    shared.wait_until_all_closed(Instant::now() + patience);
+    Ok(code)
+}
+
+fn listen() -> Result<TcpListener> {
+    let port = contract::port();
+    let cannot = |address: &dyn std::fmt::Display| {
+        let (name, other) = (contract::PORT, contract::LISTEN);
+        format!("cannot listen on {address} port {port}; {name} and {other} choose where")
+    };
+    if let Some(address) = contract::variable(contract::LISTEN) {
+        let ip: IpAddr = address
+            .parse()
+            .with_context(|| format!("{} is not an IP address: {address}", contract::LISTEN))?;
+        return TcpListener::bind((ip, port)).with_context(|| cannot(&ip));
+    }
+    let everywhere: [SocketAddr; 2] = [
+        (Ipv6Addr::UNSPECIFIED, port).into(),
+        (Ipv4Addr::UNSPECIFIED, port).into(),
+    ];
+    TcpListener::bind(&everywhere[..]).with_context(|| cannot(&"all addresses"))
+}
+
+/// The user's own command of the worker, with the container's environment but our variables.
+fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Ok(None);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, _) in std::env::vars_os() {
+        if name
+            .as_encoded_bytes()
+            .starts_with(contract::OURS_PREFIX.as_bytes())
+        {
+            command.env_remove(name);
+        }
+    }
+    let child = children.spawn(&mut command);
+    child.map(Some).with_context(|| {
+        let program = program.to_string_lossy();
+        format!("cannot run the worker's command {program}: is it in the image?")
+    })
+}
+
+fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
+    loop {
+        let Ok((socket, source)) = listener.accept() else {
+            std::thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        let Ok(pass) = shared.door.enter(&socket, source.ip()) else {
+            continue;
+        };
+        let session = shared.clone();
+        // Without a thread the socket is dropped, which the peer sees and tries again.
+        let _ = std::thread::Builder::new()
+            .stack_size(THREAD_STACK_BYTES)
+            .spawn(move || session::run(&session, socket, source, pass));
+    }
+}
+
+/// Waits for the end of the command, or for being told to stop, and passes signals on.
+fn wait_for_end(signals: &Signals, own: Option<&Child>) -> u8 {
+    loop {
+        if let Some(ending) = own.and_then(|child| child.exit.ending()) {
+            return ending.shell_code();
+        }
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        if let Some(child) = own {
+            fds.push(PollFd::new(&*child.exit, PollFlags::IN));
+        }
+        // A failed wait only makes this loop turn again.
+        let _ = poll(&mut fds, IDLE_WAIT);
+        for signal in signals.take() {
+            match own {
+                Some(child) => {
+                    if let Some(signal) = Signal::from_named_raw(signal) {
+                        child.process.signal(signal);
+                    }
+                }
+                None if matches!(signal, SIGTERM | SIGINT | SIGQUIT) => {
+                    return Ending::Code(0).shell_code();
+                }
+                None => {}
+            }
+        }
+    }
+}

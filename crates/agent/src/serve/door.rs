@@ -1,0 +1,87 @@
+//! Connections that have not yet shown who they are. Decides how many there may be and which one
+//! goes when there are too many: the oldest of whoever has most, so that a crowd of strangers
+//! pushes out itself and not the launcher. Must not know TLS.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const HALF_OPEN_MAX: usize = 64;
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    /// Oldest first.
+    sockets: Vec<(u64, IpAddr, TcpStream)>,
+}
+
+/// Knows all half-open connections.
+#[derive(Clone, Default)]
+pub(crate) struct Door {
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+/// Held while a connection is half open.
+pub(crate) struct Pass {
+    door: Door,
+    number: u64,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut waiting = self.door.lock();
+        waiting
+            .sockets
+            .retain(|(number, ..)| *number != self.number);
+    }
+}
+
+impl Door {
+    pub(crate) fn enter(&self, socket: &TcpStream, source: IpAddr) -> io::Result<Pass> {
+        let copy = socket.try_clone()?;
+        let mut waiting = self.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.sockets.push((number, source, copy));
+        if waiting.sockets.len() > HALF_OPEN_MAX {
+            let sources = waiting.sockets.iter().map(|(_, source, _)| *source);
+            let at = oldest_of_the_largest(sources);
+            let (_, _, socket) = waiting.sockets.remove(at);
+            // Its thread sees the end and goes.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        Ok(Pass {
+            door: self.clone(),
+            number,
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn oldest_of_the_largest(sources: impl Iterator<Item = IpAddr> + Clone) -> usize {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for source in sources.clone() {
+        *counts.entry(source).or_default() += 1;
+    }
+    let most = counts.values().max().copied().unwrap_or_default();
+    sources
+        .into_iter()
+        .position(|source| counts[&source] == most)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crowd_pushes_out_itself() {
+        let ip = |last| IpAddr::from([10, 0, 0, last]);
+        let sources = [ip(1), ip(9), ip(9), ip(2), ip(9)];
+        assert_eq!(oldest_of_the_largest(sources.into_iter()), 1);
+    }
+}

@@ -1,0 +1,476 @@
+//! One connection: who is it, what does it want, run that, and end all of it when the connection
+//! ends. Decides when a session is over; must not know other sessions.
+//!
+//! A command that ended with 0 may leave processes behind (daemons ask for that); one that failed,
+//! or whose connection ended first, leaves none.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustls::{Connection, ServerConnection};
+use thiserror::Error;
+
+use super::Shared;
+use super::door::Pass;
+use crate::children::Child;
+use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
+use crate::ranks::RankWatch;
+use crate::tree::Tree;
+use crate::wire::{Wire, WireError, poll};
+use crate::{contract, daemon};
+
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+const GOODBYE_MAX: Duration = Duration::from_secs(2);
+const VARIABLES_MAX: usize = 1024;
+const VARIABLE_BYTES_MAX: usize = 512 * 1024;
+/// Input that the command has not taken; beyond this we do not read more from the peer.
+const STDIN_QUEUE_BYTES_MAX: usize = 64 * 1024;
+
+/// Serves one connection from its first byte to its last.
+pub(super) fn run(shared: &Arc<Shared>, socket: TcpStream, source: SocketAddr, pass: Pass) {
+    // Strangers are many and say nothing of interest; whoever proved to be the launcher is logged.
+    let Some(mut wire) = greet(shared, socket, pass) else {
+        return;
+    };
+    let Some(place) = shared.place() else {
+        refuse(wire, "this worker serves as many sessions as it can");
+        return;
+    };
+    let request = match Request::read(&mut wire) {
+        Ok(Some(request)) => request,
+        Ok(None) => return,
+        Err(error) => return refuse(wire, &error.to_string()),
+    };
+    let mark = new_mark();
+    let child = match shared.children.spawn(&mut request.command(&mark)) {
+        Ok(child) => child,
+        Err(error) => return refuse(wire, &RequestError::Shell(error).to_string()),
+    };
+    let session = Session::new(shared, wire, child, mark, &request);
+    if let Err(error) = session.serve() {
+        eprintln!("muster-agent: session of {source} ended: {error}; its processes are gone");
+    }
+    drop(place);
+}
+
+fn greet(shared: &Shared, socket: TcpStream, pass: Pass) -> Option<Wire> {
+    let tls = ServerConnection::new(shared.tls.clone()).ok()?;
+    let mut wire = Wire::new(socket, Connection::Server(tls)).ok()?;
+    wire.handshake(Instant::now() + HANDSHAKE_MAX).ok()?;
+    drop(pass);
+    let hello = Frame::Hello(env!("CARGO_PKG_VERSION").to_owned());
+    wire.send(&hello).ok()?;
+    Some(wire)
+}
+
+fn refuse(mut wire: Wire, why: &str) {
+    // The peer may be gone; then nobody needs the sentence.
+    let _ = wire.send(&Frame::Refusal(why.to_owned()));
+    wire.close(Instant::now() + GOODBYE_MAX);
+}
+
+#[derive(Debug, Error)]
+enum RequestError {
+    #[error("no request came: {0}")]
+    Wire(#[from] WireError),
+    #[error("a request must not begin with this frame")]
+    Order,
+    #[error("more variables than {VARIABLES_MAX}, or more than {VARIABLE_BYTES_MAX} bytes of them")]
+    Variables,
+    #[error("cannot run /bin/sh: {0}; the worker's image must have it")]
+    Shell(std::io::Error),
+}
+
+/// What the launcher wants to run.
+struct Request {
+    variables: Vec<(OsString, OsString)>,
+    command: Vec<u8>,
+}
+
+impl Request {
+    /// Nothing when the peer only wanted to know whether we are here.
+    fn read(wire: &mut Wire) -> Result<Option<Self>, RequestError> {
+        let until = Instant::now() + REQUEST_MAX;
+        let mut variables = Vec::new();
+        let mut bytes = 0;
+        loop {
+            match wire.receive(until) {
+                Ok(Frame::Variable { name, value }) => {
+                    bytes += name.len() + value.len();
+                    if variables.len() >= VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
+                        return Err(RequestError::Variables);
+                    }
+                    if !name.starts_with(contract::OURS_PREFIX.as_bytes()) {
+                        variables.push((OsString::from_vec(name), OsString::from_vec(value)));
+                    }
+                }
+                Ok(Frame::Start(command)) => {
+                    return Ok(Some(Self { variables, command }));
+                }
+                Ok(Frame::Ping) => {}
+                Ok(_) => return Err(RequestError::Order),
+                Err(WireError::Closed) if variables.is_empty() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The container's environment, what was asked for on top, and our mark.
+    fn command(&self, mark: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(OsString::from_vec(self.command.clone()))
+            .env_clear()
+            .envs(environment(std::env::vars_os(), &self.variables))
+            .env(contract::SESSION_MARK, mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        command
+    }
+}
+
+/// Open MPI crashes without HOME, which a user without a passwd entry may lack.
+fn environment(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    asked: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
+    let ours = contract::OURS_PREFIX.as_bytes();
+    let mut merged: Vec<_> = own
+        .filter(|(name, _)| !name.as_encoded_bytes().starts_with(ours))
+        .filter(|(name, _)| !asked.iter().any(|(other, _)| other == name))
+        .chain(asked.iter().cloned())
+        .collect();
+    if !merged
+        .iter()
+        .any(|(name, value)| name == "HOME" && !value.is_empty())
+    {
+        merged.push(("HOME".into(), crate::home::fallback().into()));
+    }
+    merged
+}
+
+/// Text that no other session of this agent carries, and none of an agent before or beside it.
+fn new_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanos = since_epoch.map_or(0, |time| time.as_nanos());
+    format!("{}-{count}-{nanos:x}", std::process::id())
+}
+
+/// A command that runs.
+struct Session<'s> {
+    shared: &'s Shared,
+    wire: Wire,
+    child: Child,
+    tree: Arc<Tree>,
+    input: VecDeque<u8>,
+    input_ended: bool,
+    ranks: Option<RankWatch>,
+    /// What the command left behind is being ended, or may stay.
+    settled: bool,
+    /// The peer was told how the command ended.
+    finished: bool,
+}
+
+impl<'s> Session<'s> {
+    fn new(shared: &'s Shared, wire: Wire, child: Child, mark: String, request: &Request) -> Self {
+        let tree = Arc::new(Tree::new(child.process, contract::SESSION_MARK, mark));
+        let ranks = daemon::in_command(&request.command).map(|_| RankWatch::new(tree.clone()));
+        let session = Self {
+            shared,
+            wire,
+            child,
+            tree,
+            input: VecDeque::new(),
+            input_ended: false,
+            ranks,
+            settled: false,
+            finished: false,
+        };
+        if let Some(stdin) = &session.child.stdin {
+            // A pipe of our own: nobody else is surprised. If it fails, writes may wait.
+            let _ = fcntl_setfl(stdin, OFlags::NONBLOCK);
+        }
+        session
+    }
+
+    /// Until the command and its output have ended. An error is the end of the connection.
+    fn serve(mut self) -> Result<(), SessionEnd> {
+        loop {
+            // Before waiting: some may have come with the request.
+            while let Some(frame) = self.wire.next_frame()? {
+                self.obey(frame)?;
+            }
+            if self.input_ended && self.input.is_empty() {
+                self.child.stdin = None;
+            }
+            if let Some(ending) = self.child.exit.ending() {
+                self.settle(ending);
+                let drained = self.child.stdout.is_none() && self.child.stderr.is_none();
+                if drained && !self.wire.has_backlog() {
+                    return self.finish(ending);
+                }
+            }
+            self.turn()?;
+        }
+    }
+
+    /// What the command leaves behind, once it has ended. The peer must hear from us meanwhile.
+    fn settle(&mut self, ending: Ending) {
+        if self.settled {
+            return;
+        }
+        self.settled = true;
+        if ending != Ending::Code(0) {
+            let tree = self.tree.clone();
+            // If no thread can be had, the end of the session does it.
+            self.settled = std::thread::Builder::new()
+                .spawn(move || tree.end(contract::grace()))
+                .is_ok();
+        }
+    }
+
+    fn finish(mut self, ending: Ending) -> Result<(), SessionEnd> {
+        self.report_ranks()?;
+        self.wire.send(&Frame::Exit(ending))?;
+        while self.wire.has_backlog() {
+            self.linger()?;
+        }
+        self.finished = true;
+        // Closing with a ping unread would throw away what the peer has not read yet; its own end
+        // is soon, or it says why not.
+        while self.linger().is_ok() {}
+        Ok(())
+    }
+
+    /// Waits for the peer with nothing more to say.
+    fn linger(&mut self) -> Result<(), SessionEnd> {
+        let left = self.wire.keep_alive(true)?;
+        let mut fds = [PollFd::new(&self.wire, self.wire.interest(true))];
+        poll(&mut fds, left)?;
+        let ready = fds[0].revents();
+        self.wire.pump(ready)?;
+        while self.wire.next_frame()?.is_some() {}
+        Ok(())
+    }
+
+    /// Waits for anything to happen and deals with it.
+    fn turn(&mut self) -> Result<(), SessionEnd> {
+        let listening = self.input.len() < STDIN_QUEUE_BYTES_MAX;
+        let mut wait = self.wire.keep_alive(listening)?;
+        if let Some(ranks) = &self.ranks {
+            wait = wait.min(ranks.due_in());
+        }
+        let [ready, stopping, stdin, stdout, stderr] = self.wait(listening, wait)?;
+        if !stopping.is_empty() {
+            return Err(SessionEnd::Stopping);
+        }
+        self.wire.pump(ready)?;
+        if !stdin.is_empty() {
+            feed(&mut self.child.stdin, &mut self.input);
+        }
+        if !stdout.is_empty() {
+            let bytes = read_some(&mut self.child.stdout);
+            self.pass_on(bytes, Frame::Stdout)?;
+        }
+        if !stderr.is_empty() {
+            let bytes = read_some(&mut self.child.stderr);
+            self.pass_on(bytes, Frame::Stderr)?;
+        }
+        self.report_ranks()
+    }
+
+    fn wait(&self, listening: bool, wait: Duration) -> Result<[PollFlags; 5], SessionEnd> {
+        let room = !self.wire.has_backlog();
+        let unused = PollFlags::empty();
+        let output = if room { PollFlags::IN } else { unused };
+        let input = if self.input.is_empty() {
+            unused
+        } else {
+            PollFlags::OUT
+        };
+        let mut fds = vec![
+            PollFd::new(&self.wire, self.wire.interest(listening)),
+            PollFd::new(&self.shared.stopping, PollFlags::IN),
+        ];
+        let mut places = [0; 3];
+        let streams = [
+            self.child.stdin.as_ref().map(|s| (s.as_fd(), input)),
+            self.child.stdout.as_ref().map(|s| (s.as_fd(), output)),
+            self.child.stderr.as_ref().map(|s| (s.as_fd(), output)),
+        ];
+        for (place, stream) in places.iter_mut().zip(streams) {
+            // A closed pipe reports itself even when nobody asks; it must wait for its turn.
+            if let Some((fd, events)) = stream.filter(|(_, events)| !events.is_empty()) {
+                *place = fds.len();
+                fds.push(PollFd::from_borrowed_fd(fd, events));
+            }
+        }
+        if self.child.exit.ending().is_none() {
+            fds.push(PollFd::new(&*self.child.exit, PollFlags::IN));
+        }
+        let handles = self.ranks.iter().flat_map(RankWatch::handles);
+        fds.extend(handles.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        poll(&mut fds, wait)?;
+        let ready = |at: usize| match at {
+            0 => PollFlags::empty(),
+            at => fds[at].revents(),
+        };
+        let [stdin, stdout, stderr] = places.map(ready);
+        Ok([fds[0].revents(), fds[1].revents(), stdin, stdout, stderr])
+    }
+
+    fn obey(&mut self, frame: Frame) -> Result<(), SessionEnd> {
+        match frame {
+            Frame::Stdin(bytes) if self.child.stdin.is_some() => self.input.extend(bytes),
+            Frame::Stdin(_) | Frame::Ping => {}
+            Frame::StdinEnd => self.input_ended = true,
+            Frame::Signal(signal) => self.signal(signal),
+            _ => return Err(SessionEnd::Order),
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: u8) {
+        let group = Pid::from_raw(self.child.process.number);
+        let signal = Signal::from_named_raw(signal.into());
+        // Until its status is known the leader's number, and so its group's, is not given away.
+        if let (Some(group), Some(signal), None) = (group, signal, self.child.exit.ending()) {
+            // The group may have ended by itself.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn pass_on(&mut self, bytes: Vec<u8>, frame: fn(Vec<u8>) -> Frame) -> Result<(), SessionEnd> {
+        if !bytes.is_empty() {
+            self.wire.send(&frame(bytes))?;
+        }
+        Ok(())
+    }
+
+    fn report_ranks(&mut self) -> Result<(), SessionEnd> {
+        let Some(ranks) = &mut self.ranks else {
+            return Ok(());
+        };
+        let ended = ranks.collect();
+        for frame in ended.into_iter().chain(ranks.look()) {
+            self.wire.send(&frame)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        let succeeded = self.child.exit.ending() == Some(Ending::Code(0));
+        if !(self.finished && succeeded) {
+            self.tree.end(contract::grace());
+        }
+    }
+}
+
+/// Why a session ended before its command.
+#[derive(Debug, Error)]
+enum SessionEnd {
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the peer sent a frame out of turn")]
+    Order,
+    #[error("this worker is stopping")]
+    Stopping,
+}
+
+/// Gives the command what it takes now.
+fn feed(stdin: &mut Option<ChildStdin>, input: &mut VecDeque<u8>) {
+    let Some(pipe) = stdin else {
+        input.clear();
+        return;
+    };
+    let (front, _) = input.as_slices();
+    if !front.is_empty() {
+        match rustix::io::write(&*pipe, front) {
+            Ok(written) => drop(input.drain(..written)),
+            Err(error) if retry(error) => {}
+            // The command does not want more.
+            Err(_) => {
+                input.clear();
+                *stdin = None;
+            }
+        }
+    }
+}
+
+fn retry(error: rustix::io::Errno) -> bool {
+    matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
+}
+
+/// What a pipe has; drops it at its end. Poll said that a read does not wait.
+fn read_some<R: Read + AsFd>(pipe: &mut Option<R>) -> Vec<u8> {
+    let Some(open) = pipe else {
+        return Vec::new();
+    };
+    let fd: BorrowedFd<'_> = open.as_fd();
+    let mut bytes = vec![0; DATA_BYTES_MAX];
+    match rustix::io::read(fd, &mut bytes[..]) {
+        Ok(taken) if taken > 0 => bytes.truncate(taken),
+        Err(error) if retry(error) => bytes.clear(),
+        Ok(_) | Err(_) => {
+            bytes.clear();
+            *pipe = None;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(OsString, OsString)> {
+        text.split_whitespace()
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+
+    #[test]
+    fn what_was_asked_for_lies_on_top_of_the_containers_environment() {
+        let own = pairs("FOO=worker PATH=/bin HOME=/h MUSTER_TLS_DIR=/muster/tls");
+        let merged = environment(own.into_iter(), &pairs("FOO=launcher BAR=1"));
+        assert_eq!(merged, pairs("PATH=/bin HOME=/h FOO=launcher BAR=1"));
+    }
+
+    #[test]
+    fn there_is_always_a_home() {
+        for own in ["A=1", "HOME= A=1"] {
+            let merged = environment(pairs(own).into_iter(), &[]);
+            let (name, value) = merged.last().unwrap();
+            assert_eq!(name, "HOME");
+            assert!(!value.is_empty());
+        }
+    }
+
+    #[test]
+    fn marks_differ() {
+        assert_ne!(new_mark(), new_mark());
+    }
+}

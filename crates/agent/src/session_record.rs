@@ -1,0 +1,173 @@
+//! What a shim leaves behind for `exec`: one small file per session, replaced whole at each change.
+//! Decides its lines; must not know what is concluded from them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::frame::Ending;
+
+/// How far a session came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The worker is being called.
+    Calling,
+    /// The command runs over there.
+    Started,
+    /// It ended.
+    Ended(Ending),
+    /// The worker could not be reached, or refused.
+    Unreachable(String),
+    /// The connection ended before the command did.
+    Lost(String),
+    /// The launcher ended its shim.
+    Stopped,
+}
+
+/// One session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionRecord {
+    pub(crate) host: String,
+    /// The shim's process, which may be killed without a word.
+    pub(crate) shim: u32,
+    /// The launcher's daemon that it started, if it was one.
+    pub(crate) daemon: Option<String>,
+    pub(crate) state: State,
+    /// Ranks that were seen, and how they ended.
+    pub(crate) ranks: BTreeMap<u32, Option<Ending>>,
+}
+
+const SUFFIX: &str = "session";
+
+impl SessionRecord {
+    /// Readers see the old file or the new one.
+    pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
+        let path = |suffix: &str| -> PathBuf { directory.join(format!("{}.{suffix}", self.shim)) };
+        let draft = path("draft");
+        std::fs::write(&draft, self.to_text())?;
+        std::fs::rename(draft, path(SUFFIX))
+    }
+
+    #[cfg(test)] // SLICE
+    /// All records of a directory; what cannot be read is not there.
+    pub(crate) fn read_all(directory: &Path) -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(directory) else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
+            .filter_map(|path| Self::parse(&std::fs::read_to_string(path).ok()?))
+            .collect()
+    }
+
+    fn to_text(&self) -> String {
+        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+        let mut lines = vec![
+            format!("host {}", one_line(&self.host)),
+            format!("shim {}", self.shim),
+        ];
+        lines.extend(self.daemon.iter().map(|daemon| format!("daemon {daemon}")));
+        lines.push(match &self.state {
+            State::Calling => "calling".into(),
+            State::Started => "started".into(),
+            State::Ended(ending) => format!("ended {}", ending_text(*ending)),
+            State::Unreachable(why) => format!("unreachable {}", one_line(why)),
+            State::Lost(why) => format!("lost {}", one_line(why)),
+            State::Stopped => "stopped".into(),
+        });
+        lines.extend(self.ranks.iter().map(|(rank, ending)| match ending {
+            None => format!("rank {rank}"),
+            Some(ending) => format!("rank {rank} {}", ending_text(*ending)),
+        }));
+        lines.join("\n") + "\n"
+    }
+
+    #[cfg(test)] // SLICE
+    fn parse(text: &str) -> Option<Self> {
+        let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
+        let mut ranks = BTreeMap::new();
+        for line in text.lines() {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                "host" => host = Some(rest.to_owned()),
+                "shim" => shim = rest.parse().ok(),
+                "daemon" => daemon = Some(rest.to_owned()),
+                "calling" => state = Some(State::Calling),
+                "started" => state = Some(State::Started),
+                "ended" => state = Some(State::Ended(parse_ending(rest)?)),
+                "unreachable" => state = Some(State::Unreachable(rest.to_owned())),
+                "lost" => state = Some(State::Lost(rest.to_owned())),
+                "stopped" => state = Some(State::Stopped),
+                "rank" => {
+                    let (rank, ending) = rest.split_once(' ').unwrap_or((rest, ""));
+                    ranks.insert(rank.parse().ok()?, parse_ending(ending));
+                }
+                _ => return None,
+            }
+        }
+        Some(Self {
+            host: host?,
+            shim: shim?,
+            daemon,
+            state: state?,
+            ranks,
+        })
+    }
+}
+
+fn ending_text(ending: Ending) -> String {
+    match ending {
+        Ending::Code(code) => format!("code {code}"),
+        Ending::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)] // SLICE
+fn parse_ending(text: &str) -> Option<Ending> {
+    let (kind, number) = text.split_once(' ')?;
+    let number = number.parse().ok()?;
+    match kind {
+        "code" => Some(Ending::Code(number)),
+        "signal" => Some(Ending::Signal(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_comes_back_from_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let states = [
+            State::Calling,
+            State::Started,
+            State::Ended(Ending::Code(3)),
+            State::Ended(Ending::Signal(9)),
+            State::Unreachable("no answer in time".into()),
+            State::Lost("nothing was heard for 8 s".into()),
+            State::Stopped,
+        ];
+        for state in states {
+            let record = SessionRecord {
+                host: "pi-worker-0".into(),
+                shim: 4242,
+                daemon: Some("orted".into()),
+                state,
+                ranks: [(0, None), (3, Some(Ending::Code(3)))].into(),
+            };
+            record.write(directory.path()).unwrap();
+            assert_eq!(SessionRecord::read_all(directory.path()), [record]);
+        }
+    }
+
+    #[test]
+    fn other_files_are_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("1.session"), "host a\nwhat\n").unwrap();
+        std::fs::write(directory.path().join("2.draft"), "host a\n").unwrap();
+        assert_eq!(SessionRecord::read_all(directory.path()), []);
+    }
+}

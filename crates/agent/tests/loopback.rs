@@ -1,0 +1,11 @@
+//! The real binary against itself on this machine: certificates of a made-up job, `serve` on a
+//! loopback address, `rsh` as launchers call it.
+
+#[path = "loopback/hostile.rs"]
+mod hostile;
+#[path = "loopback/sessions.rs"]
+mod sessions;
+#[path = "loopback/trees.rs"]
+mod trees;
+#[path = "loopback/world.rs"]
+mod world;
