@@ -20,6 +20,7 @@ mod memory;
 mod merge;
 mod metrics;
 mod observe;
+mod patience;
 mod priorities;
 mod reconcile;
 mod report;

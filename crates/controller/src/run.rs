@@ -181,7 +181,7 @@ fn control(
                     controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
                 ) => {}
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "watch of jobs was interrupted")
+                    tracing::warn!(error = chain(&error), "the controller stumbled")
                 }
             }
         })

@@ -10,8 +10,10 @@ const FILTER_VARIABLE: &str = "MUSTER_LOG";
 /// Starts logging. `verbosity` is klog's: from 4 on, details.
 pub fn start(verbosity: u8, json: bool) {
     let default = match verbosity {
-        0..=3 => "info,kube=warn,tower=warn,hyper=warn",
-        4..=7 => "debug,kube=info,tower=info,hyper=info",
+        0..=3 => "info,kube_client::client::builder=off,kube_client=warn,kube_runtime=warn",
+        4..=7 => {
+            "debug,kube_client::client::builder=off,kube_client=info,kube_runtime=info,tower=info,hyper=info,hyper_util=info,rustls=info"
+        }
         _ => "trace",
     };
     let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| default.into());

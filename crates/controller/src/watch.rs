@@ -20,6 +20,7 @@ use crate::error::chain;
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::patience::Patience;
 use crate::shelf::{JobName, Place, Shelf};
 use crate::wire::{self, Stored};
 
@@ -82,7 +83,7 @@ impl Watch {
                 config.clone()
             };
             let events = watcher(self.scoped::<K>(&resource), config);
-            let mut events = pin!(events.default_backoff());
+            let mut events = pin!(events.backoff(Patience::default()));
             while let Some(event) = events.next().await {
                 let error = match event {
                     Ok(event) => {
@@ -91,7 +92,7 @@ impl Watch {
                     }
                     Err(error) => error,
                 };
-                self.complain(&kind, &error);
+                self.suffer(&kind, &error);
                 if streaming && cannot_stream(&error) {
                     break;
                 }
@@ -159,12 +160,8 @@ impl Watch {
         }
     }
 
-    fn complain(&self, kind: &Kind, error: &watcher::Error) {
-        tracing::warn!(
-            error = chain(error),
-            "watch of {} was interrupted",
-            kind.as_str()
-        );
+    fn suffer(&self, kind: &Kind, error: &watcher::Error) {
+        complain(kind.as_str(), error);
         if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
             self.metrics.count_undecodable(kind.as_str());
         }
@@ -204,7 +201,7 @@ impl Watch {
             self.scoped::<DynamicObject>(resource),
             watcher::Config::default(),
         )
-        .default_backoff()
+        .backoff(Patience::default())
         .modify(slim)
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
@@ -230,7 +227,13 @@ impl Watch {
             Ok(Event::Apply(_)) | Err(_) => {}
         })
         .reflect(writer)
-        .applied_objects();
+        .applied_objects()
+        // The controller would answer an error by holding up every trigger, not only this one.
+        .filter_map(|job| async {
+            job.inspect_err(|error| complain("jobs", error))
+                .ok()
+                .map(Ok)
+        });
         (store, events)
     }
 }
@@ -248,6 +251,14 @@ fn slim(job: &mut DynamicObject) {
     job.metadata.managed_fields = None;
     if let Some(annotations) = &mut job.metadata.annotations {
         annotations.remove(LAST_APPLIED);
+    }
+}
+
+/// An expired watch is routine: it is begun anew.
+fn complain(kind: &str, error: &watcher::Error) {
+    match status_code(error) {
+        Some(410) => tracing::debug!(error = chain(error), "watch of {kind} expired"),
+        _ => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
     }
 }
 
