@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope, Status};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -256,9 +256,17 @@ fn slim(job: &mut DynamicObject) {
 
 /// An expired watch is routine: it is begun anew.
 fn complain(kind: &str, error: &watcher::Error) {
-    match status_code(error) {
-        Some(410) => tracing::debug!(error = chain(error), "watch of {kind} expired"),
-        _ => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
+    match status(error) {
+        Some(status) if status.code == 410 => tracing::debug!("watch of {kind} expired"),
+        Some(Status {
+            code,
+            reason,
+            message,
+            ..
+        }) => {
+            tracing::warn!(code, reason, message, "watch of {kind} was refused");
+        }
+        None => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
     }
 }
 
@@ -267,11 +275,15 @@ fn cannot_stream(error: &watcher::Error) -> bool {
 }
 
 fn status_code(error: &watcher::Error) -> Option<u16> {
+    status(error).map(|status| status.code)
+}
+
+fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
         watcher::Error::InitialListFailed(_)
         | watcher::Error::WatchStartFailed(_)
         | watcher::Error::WatchFailed(_)
