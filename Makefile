@@ -8,13 +8,21 @@ help:
 	@echo 'make test    everything that must hold before a change lands, real Kubernetes included'
 	@echo 'make clean   remove what cargo built; caches outside the repository stay'
 
-demo:
+demo: own-target
 	cargo xtask demo
 
-test:
+test: own-target
 	cargo xtask test
 
 clean:
 	cargo clean
 
-.PHONY: help demo test clean
+# Cargo tells two clones apart by the age of their files alone, and may take what it built from one
+# for the other. So when the last build was another clone's, all but the dependencies goes.
+own-target:
+	@last=$(CARGO_TARGET_DIR)/clone; \
+	if [ "$$(cat $$last 2>/dev/null)" != "$(CURDIR)" ]; then \
+		cargo clean --quiet --workspace && mkdir -p $(CARGO_TARGET_DIR) && echo "$(CURDIR)" >$$last; \
+	fi
+
+.PHONY: help demo test clean own-target
