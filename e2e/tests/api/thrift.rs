@@ -1,30 +1,18 @@
-//! What the operator costs: requests by the API server's own count, memory by the kernel's. The
-//! figures are printed, and each has a bound.
+//! What a job's life costs, by the API server's own count. The figures are printed and have a bound.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::audit::{Audit, Request, table};
-use e2e::ground::{Ground, SOON};
+use e2e::ground::Ground;
 use e2e::jobs::MpiJob;
-use e2e::operator::program;
-use e2e::{condition, wait_for};
 
 use super::stage::ground;
 
 /// Writes of a job's life beyond one for each worker.
 const OVERHEAD_MAX: usize = 11;
-/// An idle operator is watched for so long…
-const IDLE: Duration = Duration::from_secs(60);
-/// …and a restarted one for so long, after it has seen all jobs.
-const RESTARTED: Duration = Duration::from_secs(10);
 /// Counters that wait for quiet pods are written within this time.
 const SETTLED: Duration = Duration::from_secs(5);
-const JOBS: usize = 20;
-/// Memory of an idle operator with [`JOBS`] jobs.
-const RESIDENT_MAX: u64 = 15 << 20;
-/// The program as it is shipped.
-const PROGRAM_MAX: u64 = 15_000_000;
 
 /// Writes that need not have been: refused, or the same again.
 fn wasted(writes: &[Request]) -> usize {
@@ -78,87 +66,4 @@ fn a_life_costs_a_write_for_each_worker_and_eleven() -> Result<()> {
         life(&ground, workers)?;
     }
     Ok(())
-}
-
-fn job_names() -> Vec<String> {
-    (0..JOBS).map(|index| format!("job-{index}")).collect()
-}
-
-/// Brings all jobs to where a condition holds.
-fn bring(
-    ground: &Ground,
-    kind: &str,
-    act: impl Fn(&Ground, &str) -> Result<()> + Sync,
-) -> Result<()> {
-    ground.at_once(&job_names(), |job| {
-        act(ground, job)?;
-        ground.await_condition(job, kind)?;
-        Ok(())
-    })
-}
-
-/// What the operator writes in this time.
-fn written_in(ground: &Ground, time: Duration) -> Result<Vec<Request>> {
-    let audit = Audit::from_now(&ground.cluster)?;
-    std::thread::sleep(time);
-    audit.writes_of(&ground.account.user)
-}
-
-#[test]
-fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()> {
-    let ground = ground("idle")?;
-    let operator = ground.operator()?;
-    bring(&ground, "Running", |ground, job| {
-        ground.submit(&MpiJob::named(job).workers(2).clean_pod_policy("Running"))?;
-        ground.run(job, 2)
-    })?;
-    for job in job_names() {
-        ground.await_job(&job, "its counters", SOON, |job| {
-            job["status"]["replicaStatuses"]["Worker"]["active"] == 2
-        })?;
-    }
-    std::thread::sleep(SETTLED);
-    operator.terminate()?;
-    wait_for("the operator to end", SOON, || operator.ended())?;
-
-    let audit = Audit::from_now(&ground.cluster)?;
-    let operator = ground.operator()?;
-    std::thread::sleep(RESTARTED);
-    let writes = audit.writes_of(&ground.account.user)?;
-    println!(
-        "restarted with {JOBS} running jobs: {} writes in {RESTARTED:?}",
-        writes.len()
-    );
-    ensure!(
-        writes.is_empty(),
-        "a restart is no reason to write:\n{}",
-        table(&writes)
-    );
-
-    bring(&ground, "Succeeded", Ground::finish)?;
-    for job in job_names() {
-        ground.await_pods(&job, "worker", 0)?;
-        ensure!(condition(&ground.job(&job)?, "Succeeded") == Some("True"));
-    }
-    std::thread::sleep(SETTLED);
-    let writes = written_in(&ground, IDLE)?;
-    println!(
-        "idle with {JOBS} finished jobs: {} writes in {IDLE:?}",
-        writes.len()
-    );
-    ensure!(
-        writes.is_empty(),
-        "an idle operator writes:\n{}",
-        table(&writes)
-    );
-
-    let (resident, program) = (operator.resident_bytes()?, program()?);
-    let size = program.metadata()?.len();
-    println!("memory with {JOBS} jobs: {resident} bytes; program: {size} bytes");
-    // What cargo builds for finding faults may be big; anything else is as it is shipped.
-    if !program.components().any(|part| part.as_os_str() == "debug") {
-        ensure!(resident <= RESIDENT_MAX, "{resident} bytes of memory");
-        ensure!(size <= PROGRAM_MAX, "the program has {size} bytes");
-    }
-    operator.assert_alive()
 }

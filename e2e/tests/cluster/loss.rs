@@ -67,12 +67,17 @@ fn a_worker_that_was_removed_while_the_program_runs_is_made_again() -> Result<()
     })
 }
 
-/// A real eviction: the kubelet ends a pod that fills its node's disk beyond its limit.
+/// A real eviction: the kubelet ends a pod that fills its node's disk beyond its limit. The worker
+/// does not end by itself when asked to: of one that does, with 0 as sshd does, today's kubelet says
+/// `Succeeded`, and forgets that it evicted it.
 #[test]
 fn a_worker_that_its_node_evicted_ends_the_job() -> Result<()> {
     in_lab("evicted", |lab| {
+        let sshd = "/usr/sbin/sshd -De -f /home/mpiuser/.sshd_config; exit 1";
         let resources = "/spec/mpiReplicaSpecs/Worker/template/spec/containers/0/resources";
         let limited = held_pi(Mpi::OpenMpi4, User::Mpiuser, 2)
+            .worker_command(&["sh", "-c", sshd])
+            .worker_args(&[])
             .with(resources, json!({"limits": {"ephemeral-storage": "8Mi"}}));
         let job = lab.submit(&limited)?;
         job.running()?;

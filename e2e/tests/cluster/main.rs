@@ -1,6 +1,7 @@
 //! Tests on three real nodes: real kubelets, real containers, real MPI, and the operator as it is
 //! shipped, under the rights it is shipped with. `cargo xtask test --only cluster` runs them.
 
+mod cluster_domain;
 mod cost;
 mod deletion;
 mod examples;

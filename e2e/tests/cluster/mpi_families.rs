@@ -3,11 +3,9 @@
 
 use anyhow::{Result, ensure};
 use e2e::condition;
-use e2e::real::deployed;
 use e2e::real::pi::{Mpi, PI, User, job, pi};
-use serde_json::json;
 
-use crate::{in_lab, in_lab_alone};
+use crate::in_lab;
 
 #[test]
 fn open_mpi_4_as_root() -> Result<()> {
@@ -101,29 +99,5 @@ fn pods_on_the_network_of_their_nodes() -> Result<()> {
         let node = worker["spec"]["nodeName"].as_str().unwrap_or_default();
         submitted.succeeded_on(1, &[node])?;
         Ok(())
-    })
-}
-
-/// Host names then end in the cluster's domain, the launcher's own among them.
-#[test]
-fn a_cluster_domain_and_a_launcher_that_takes_ranks() -> Result<()> {
-    in_lab_alone("domain", |lab| {
-        deployed::with_flag(&lab.cluster, "--cluster-domain=cluster.local", || {
-            let words = ["mpirun", "--allow-run-as-root", "-n", "3", PI];
-            let submitted =
-                lab.submit(&job(Mpi::OpenMpi4, User::Root, 2, &words).launcher_as_worker())?;
-            let hosts = [
-                submitted.launcher(),
-                submitted.worker(0),
-                submitted.worker(1),
-            ];
-            submitted.succeeded_on(3, &hosts.each_ref().map(String::as_str))?;
-            let config = lab.cluster.get(&lab.namespace, "configmap", "pi-config")?;
-            let hostfile = config.map(|config| config["data"]["hostfile"].clone());
-            let suffix = format!(".pi.{}.svc.cluster.local slots=1\n", lab.namespace);
-            let expected: String = hosts.iter().map(|host| format!("{host}{suffix}")).collect();
-            assert_eq!(hostfile, Some(json!(expected)));
-            Ok(())
-        })
     })
 }
