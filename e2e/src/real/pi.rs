@@ -8,8 +8,10 @@ use crate::jobs::MpiJob;
 /// The program.
 pub const PI: &str = "/home/mpiuser/pi";
 
-/// For `sh -c`: waits for a test to let the launcher go on, then becomes its arguments.
-pub const HELD: &str = "until [ -e /tmp/go ]; do sleep 0.1; done; exec \"$@\"";
+/// For `sh -c`: waits for a test to let the launcher go on, then becomes its arguments. The first
+/// process of a container ends with a signal only if it asks for it.
+pub const HELD: &str =
+    "trap 'exit 143' TERM; until [ -e /tmp/go ]; do sleep 0.1; done; exec \"$@\"";
 
 /// An MPI.
 #[derive(Clone, Copy, Debug, PartialEq)]
