@@ -1,6 +1,9 @@
 //! Carries a plan out: each action is one request. Decides how answers are taken: what is ours,
 //! what was refused, what must be looked at again. What to do is decided by the planner alone.
 
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
@@ -38,21 +41,23 @@ enum Outcome {
     Stopped,
 }
 
-/// Carries steps out, one after the other. Within a step, one failure does not hold up the rest.
+/// Carries steps out, one after the other. Within a step, one failure does not hold up the rest,
+/// except among creates of one kind: they are alike, so what was refused once will be again.
 pub(crate) async fn apply(
     context: &Context,
     owner: &Owner,
     steps: Vec<Vec<Action>>,
 ) -> Result<Progress, Error> {
+    let actor = Actor { context, owner };
     for step in steps {
-        let actor = Actor { context, owner };
-        let actions = step.into_iter().map(|action| actor.act(action));
-        let outcomes: Vec<_> = stream::iter(actions)
-            .buffer_unordered(IN_FLIGHT_MAX)
-            .collect()
-            .await;
+        let (pods, others): (Vec<Action>, Vec<Action>) = step.into_iter().partition(
+            |action| matches!(action, Action::Create(object) if object.kind == Kind::Pod),
+        );
+        let others = stream::iter(others.into_iter().map(|action| actor.act(action)));
+        let others = others.buffer_unordered(IN_FLIGHT_MAX).collect::<Vec<_>>();
+        let (pods, others) = futures::join!(actor.first_one_then_all(pods), others);
         let mut stopped = false;
-        for outcome in outcomes {
+        for outcome in pods.into_iter().chain(others) {
             stopped |= matches!(outcome?, Outcome::Stopped);
         }
         if stopped {
@@ -79,6 +84,27 @@ struct Actor<'a> {
 }
 
 impl Actor<'_> {
+    /// Tries one before the rest, and starts no more once one did not get through: a thousand
+    /// workers with a mistake in their template are one refused request, not a thousand.
+    async fn first_one_then_all(&self, actions: Vec<Action>) -> Vec<Result<Outcome, Error>> {
+        let through = |outcome: &Result<Outcome, Error>| matches!(outcome, Ok(Outcome::Done));
+        let mut actions = actions.into_iter();
+        let mut outcomes = Vec::new();
+        if let Some(first) = actions.next() {
+            outcomes.push(self.act(first).await);
+        }
+        if outcomes.iter().all(through) {
+            let stuck = AtomicBool::new(false);
+            let rest = stream::iter(actions)
+                .take_while(|_| ready(!stuck.load(Ordering::Relaxed)))
+                .map(|action| self.act(action))
+                .buffer_unordered(IN_FLIGHT_MAX)
+                .inspect(|outcome| _ = stuck.fetch_or(!through(outcome), Ordering::Relaxed));
+            outcomes.extend(rest.collect::<Vec<_>>().await);
+        }
+        outcomes
+    }
+
     async fn act(&self, action: Action) -> Result<Outcome, Error> {
         match action {
             Action::Create(Object { kind, name, body }) => {

@@ -45,9 +45,7 @@ impl Fault {
     /// What to do about it.
     pub(crate) fn retry(&self) -> Retry {
         match self {
-            Self::Answered {
-                code: 404 | 409, ..
-            } => Retry::OnChange,
+            _ if self.is_other_object() => Retry::OnChange,
             Self::Answered {
                 code: 429 | 503, ..
             } => Retry::Soon,
@@ -148,6 +146,13 @@ mod tests {
             assert_eq!(fault.is_refusal(), refusal, "{code}");
         }
         assert_eq!(Fault::Unanswered { secs: 10 }.retry(), Retry::Backoff);
+        let other = "x is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
+        let other = Fault::Answered {
+            code: 422,
+            reason: "Invalid".to_owned(),
+            message: other.to_owned(),
+        };
+        assert_eq!(other.retry(), Retry::OnChange);
         assert!(answered(409, "AlreadyExists").is_already_exists());
         assert!(!answered(409, "Conflict").is_already_exists());
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::{Finding, Report, Urgency};
+use dialects::{Event, Finding, Report, Urgency};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use planner::{Recorded, Verdict};
@@ -61,12 +61,23 @@ pub(crate) async fn report(
         return Ok(Said::Nothing);
     };
 
-    let written = write(context, job, change)
-        .await
-        .map_err(|source| Error::Report {
-            job: label(job),
-            source,
-        })?;
+    let written = match write(context, job, change).await {
+        Ok(written) => written,
+        Err(source) => {
+            let unwritable = matches!(source.code(), Some(400 | 413 | 422));
+            if unwritable && !source.is_other_object() {
+                tell_without_status(context, job, &events, now).await;
+                // The job was stored before its schema was; only its user can mend it.
+                if let Finding::Invalid(_) = finding {
+                    return Ok(Said::Nothing);
+                }
+            }
+            return Err(Error::Report {
+                job: label(job),
+                source,
+            });
+        }
+    };
     let before = (context.dialect.recorded)(whole);
     let after = serde_json::to_value(&*written).map(|whole| (context.dialect.recorded)(&whole));
     count(context, &before, &after.unwrap_or_default());
@@ -75,6 +86,28 @@ pub(crate) async fn report(
     }
     announce(&context.api, &written, &context.resource, &events, now).await;
     Ok(Said::Written(written))
+}
+
+/// The API server takes no status of this job, because it checks the whole object and the stored
+/// spec does not pass. The events are then all that its user gets to see: once per version.
+async fn tell_without_status(
+    context: &Context,
+    job: &DynamicObject,
+    events: &[Event],
+    now: Timestamp,
+) {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let generation = job.metadata.generation;
+    let told = context.memory.on(uid, |memory| {
+        std::mem::replace(&mut memory.told_without_status, generation) == generation
+    });
+    if !told {
+        tracing::warn!(
+            job = label(job),
+            "the API server takes no status of this job"
+        );
+        announce(&context.api, job, &context.resource, events, now).await;
+    }
 }
 
 /// Applies only to the very version that was looked at: a status is never computed from an older
