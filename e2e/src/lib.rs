@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod figures;
 pub mod ground;
 pub mod jobs;
 pub mod operator;

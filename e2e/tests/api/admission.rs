@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::figures::say;
 use e2e::ground::Ground;
 use e2e::operator::repository;
 
@@ -71,10 +72,10 @@ fn bad_jobs_are_refused_by_the_name_of_their_fault() -> Result<()> {
         .into_inner()
         .expect("nobody panics with this lock held");
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
-    println!(
+    say(&format!(
         "{} bad jobs refused, each by the name of its fault",
         files.len()
-    );
+    ));
     Ok(())
 }
 
@@ -86,6 +87,6 @@ fn good_jobs_are_accepted() -> Result<()> {
         None => Ok(()),
         Some(said) => bail!("{} is refused: {said}", file.display()),
     })?;
-    println!("{} good jobs accepted", files.len());
+    say(&format!("{} good jobs accepted", files.len()));
     Ok(())
 }

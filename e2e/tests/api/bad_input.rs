@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::figures::say;
 use e2e::ground::Ground;
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
@@ -204,7 +205,9 @@ fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Resul
             "{name}: {field} is not in `{said}`"
         );
     }
-    println!("faults named by status: {by_status}, by event: {by_event}, in {TOLD_WITHIN:?}");
+    say(&format!(
+        "faults named by status: {by_status}, by event: {by_event}, in {TOLD_WITHIN:?}"
+    ));
     ensure!(
         by_event <= 4,
         "the API server refuses more statuses than we know of: {by_event}"

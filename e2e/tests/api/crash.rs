@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::Audit;
+use e2e::figures::say;
 use e2e::ground::{Ground, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::relay::{Moment, Relay};
@@ -233,10 +234,19 @@ fn a_crash_at_any_write_changes_nothing_about_the_end() -> Result<()> {
     let whole = live(None).context("without a crash")?;
     ensure!(!whole.killed);
     let count = whole.writes.len();
-    println!("a life of {WORKERS} workers has {count} writes:");
-    for (index, write) in whole.writes.iter().enumerate() {
-        println!("{:>4}  {write}", index + 1);
-    }
+    let writes = whole.writes.iter().map(|write| {
+        let (method, path) = write.split_once(' ').unwrap_or_default();
+        let place = path
+            .split('/')
+            .skip_while(|part| *part != "namespaces")
+            .skip(2);
+        format!(" {method} {}", place.collect::<Vec<_>>().join("/"))
+    });
+    let writes: Vec<String> = writes.collect();
+    say(&format!(
+        "a life of {WORKERS} workers has {count} writes:{}",
+        writes.join(",")
+    ));
     let moments = [Moment::BeforeApplied, Moment::AfterApplied];
     // Requests that run at once may come in another order, and one more may come.
     let points: Vec<(usize, Moment)> = (1..=count + 1)
@@ -269,7 +279,9 @@ fn a_crash_at_any_write_changes_nothing_about_the_end() -> Result<()> {
         faults.join("\n")
     );
     let killed = killed.into_inner();
-    println!("killed at {killed} points of {count} writes; the end was the same each time");
+    say(&format!(
+        "killed at {killed} points of {count} writes; the end was the same each time"
+    ));
     ensure!(
         killed >= 2 * count,
         "only {killed} of {} points were reached",

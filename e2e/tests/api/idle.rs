@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::audit::{Audit, Request, table};
+use e2e::figures::say;
 use e2e::ground::{Ground, SOON};
 use e2e::jobs::MpiJob;
 use e2e::operator::program;
@@ -69,10 +70,10 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
     let operator = ground.operator()?;
     std::thread::sleep(RESTARTED);
     let writes = audit.writes_of(&ground.account.user)?;
-    println!(
+    say(&format!(
         "restarted with {JOBS} running jobs: {} writes in {RESTARTED:?}",
         writes.len()
-    );
+    ));
     ensure!(
         writes.is_empty(),
         "a restart is no reason to write:\n{}",
@@ -86,10 +87,10 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
     }
     std::thread::sleep(SETTLED);
     let writes = written_in(&ground, IDLE)?;
-    println!(
+    say(&format!(
         "idle with {JOBS} finished jobs: {} writes in {IDLE:?}",
         writes.len()
-    );
+    ));
     ensure!(
         writes.is_empty(),
         "an idle operator writes:\n{}",
@@ -98,7 +99,9 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
 
     let (resident, program) = (operator.resident_bytes()?, program()?);
     let size = program.metadata()?.len();
-    println!("memory with {JOBS} jobs: {resident} bytes; program: {size} bytes");
+    say(&format!(
+        "memory with {JOBS} jobs: {resident} bytes; program: {size} bytes"
+    ));
     // What cargo builds for finding faults may be big; anything else is as it is shipped.
     if !program.components().any(|part| part.as_os_str() == "debug") {
         ensure!(resident <= RESIDENT_MAX, "{resident} bytes of memory");

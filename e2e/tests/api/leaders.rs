@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::Audit;
+use e2e::figures::say;
 use e2e::ground::{SOON, name, new_namespace};
 use e2e::jobs::MpiJob;
 use e2e::operator::Account;
@@ -50,17 +51,16 @@ fn two_leaders_make_one_of_each_and_one_verdict() -> Result<()> {
 
     let mut requests = audit.writes_of(&ground.account.user)?;
     let of_second = audit.writes_of(&other.user)?;
-    println!(
-        "writes: {} by one leader, {} by the other",
-        requests.len(),
-        of_second.len()
-    );
+    let counts = (requests.len(), of_second.len());
     requests.extend(of_second);
     let collided = requests
         .iter()
         .filter(|request| request.code == 409)
         .count();
-    println!("{collided} of them collided");
+    say(&format!(
+        "writes of two leaders: {} and {}; {collided} collided",
+        counts.0, counts.1
+    ));
     let created = requests.iter().filter(|request| {
         request.verb == "create" && request.code < 300 && request.resource != "events"
     });
@@ -108,10 +108,10 @@ fn a_leader_that_is_told_to_stop_hands_over_within_3_s_and_exits_with_0() -> Res
     wait_for("the standby to lead", TAKEOVER_MAX, || {
         Ok(standby.leads()?.then_some(()))
     })?;
-    println!(
+    say(&format!(
         "the standby led {:?} after the leader was told to stop",
         told.elapsed()
-    );
+    ));
     let status = wait_for("the leader to end", STOP_MAX, || leader.ended())?;
     ensure!(status.code() == Some(0), "the leader ended with {status}");
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use e2e::api::collection;
 use e2e::audit::{Audit, Request, table};
+use e2e::figures::say;
 use e2e::ground::{Ground, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::wait_for;
@@ -22,8 +23,8 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(35);
 const HOPELESS: Duration = Duration::from_secs(20);
 /// …and may ask so often: its other objects, its status, its event, and a few tries.
 const HOPELESS_REQUESTS_MAX: usize = 15;
-/// The first word, and corrections while the API server still counts.
-const QUOTA_STATUSES_MAX: usize = 3;
+/// The first word, a correction while the API server still counts, and one for each of three tries.
+const QUOTA_STATUSES_MAX: usize = 5;
 
 fn await_reason(ground: &Ground, job: &str, reason: &str, at_most: Duration) -> Result<String> {
     let job = ground.await_job(job, reason, at_most, |job| {
@@ -59,7 +60,10 @@ fn assert_patient(job: &str, requests: &[Request]) -> Result<()> {
         .iter()
         .filter(|request| request.name.starts_with(job));
     let about: Vec<Request> = about.cloned().collect();
-    println!("requests about {job} in {HOPELESS:?}:\n{}", table(&about));
+    say(&format!(
+        "requests about {job} in {HOPELESS:?}: {}",
+        about.len()
+    ));
     ensure!(
         about.len() <= HOPELESS_REQUESTS_MAX,
         "the operator presses:\n{}",
@@ -260,7 +264,10 @@ fn a_name_that_somebody_else_holds_is_waited_for_and_never_touched() -> Result<(
             Ok((owned && ground.pods(job, "worker")?.len() == 2).then_some(()))
         })?;
     }
-    println!("all five jobs went on within {:?}", freed.elapsed());
+    say(&format!(
+        "all five jobs went on within {:?}",
+        freed.elapsed()
+    ));
     for Foreign { job, .. } in &foreign {
         run_to_success(&ground, job, 2)?;
     }
@@ -288,10 +295,10 @@ fn a_full_quota_is_told_and_waited_for() -> Result<()> {
     let first = ground.await_pods("pi", "worker", 4)?;
     std::thread::sleep(HOPELESS);
     let requests = audit.requests_of(&ground.account.user)?;
-    println!(
+    say(&format!(
         "requests of a job without quota in {HOPELESS:?}:\n{}",
         table(&requests)
-    );
+    ));
     let told = requests
         .iter()
         .filter(|request| request.resource == "mpijobs/status")
