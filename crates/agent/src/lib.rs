@@ -5,8 +5,10 @@ mod call;
 mod children;
 pub mod contract;
 mod daemon;
+mod exec;
 mod exit_info;
 pub mod frame;
+mod gate;
 mod home;
 pub mod hosts;
 mod identity;
@@ -18,6 +20,7 @@ mod session_record;
 mod signals;
 pub mod ssh_words;
 mod tree;
+mod verdict;
 mod wire;
 
 use std::ffi::OsString;
@@ -27,6 +30,8 @@ use std::path::Path;
 const USAGE: &str = "\
 usage: muster-agent install DIR
        muster-agent serve [-- COMMAND…]
+       muster-agent gate
+       muster-agent exec -- COMMAND…
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent version";
 
@@ -48,6 +53,8 @@ pub fn run(words: &[OsString]) -> u8 {
     match command.as_bytes() {
         b"rsh" => rsh::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
+        b"exec" => concluded(exec::run(after_dashes(rest))),
+        b"gate" if rest.is_empty() => concluded(gate::run()),
         b"install" if rest.len() == 1 => concluded(install::run(Path::new(&rest[0])).map(|()| 0)),
         b"version" | b"--version" => {
             println!("muster-agent {}", env!("CARGO_PKG_VERSION"));

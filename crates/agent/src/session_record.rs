@@ -48,7 +48,6 @@ impl SessionRecord {
         std::fs::rename(draft, path(SUFFIX))
     }
 
-    #[cfg(test)] // SLICE
     /// All records of a directory; what cannot be read is not there.
     pub(crate) fn read_all(directory: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(directory) else {
@@ -83,7 +82,6 @@ impl SessionRecord {
         lines.join("\n") + "\n"
     }
 
-    #[cfg(test)] // SLICE
     fn parse(text: &str) -> Option<Self> {
         let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
         let mut ranks = BTreeMap::new();
@@ -123,7 +121,6 @@ fn ending_text(ending: Ending) -> String {
     }
 }
 
-#[cfg(test)] // SLICE
 fn parse_ending(text: &str) -> Option<Ending> {
     let (kind, number) = text.split_once(' ')?;
     let number = number.parse().ok()?;

@@ -3,6 +3,7 @@
 //! started or carries our mark in its environment. Must not know requests or MPI.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -92,6 +93,15 @@ pub(crate) fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]
         let rest = entry.strip_prefix(name.as_bytes())?;
         rest.strip_prefix(b"=")
     })
+}
+
+/// Text for a mark that no other tree carries, nor one of an agent before or beside this one.
+pub(crate) fn new_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanos = since_epoch.map_or(0, |time| time.as_nanos());
+    format!("{}-{count}-{nanos:x}", std::process::id())
 }
 
 /// The processes of one request.
@@ -240,5 +250,10 @@ mod tests {
             tree.select(vec![later, process(11, 10)], |_| false)
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn marks_differ() {
+        assert_ne!(new_mark(), new_mark());
     }
 }

@@ -1,8 +1,12 @@
 //! The real binary against itself on this machine: certificates of a made-up job, `serve` on a
 //! loopback address, `rsh` as launchers call it.
 
+#[path = "loopback/gates.rs"]
+mod gates;
 #[path = "loopback/hostile.rs"]
 mod hostile;
+#[path = "loopback/launches.rs"]
+mod launches;
 #[path = "loopback/sessions.rs"]
 mod sessions;
 #[path = "loopback/trees.rs"]

@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -27,7 +26,7 @@ use super::door::Pass;
 use crate::children::Child;
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
 use crate::ranks::RankWatch;
-use crate::tree::Tree;
+use crate::tree::{Tree, new_mark};
 use crate::wire::{Wire, WireError, poll};
 use crate::{contract, daemon};
 
@@ -163,15 +162,6 @@ fn environment(
         merged.push(("HOME".into(), crate::home::fallback().into()));
     }
     merged
-}
-
-/// Text that no other session of this agent carries, and none of an agent before or beside it.
-fn new_mark() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let nanos = since_epoch.map_or(0, |time| time.as_nanos());
-    format!("{}-{count}-{nanos:x}", std::process::id())
 }
 
 /// A command that runs.
@@ -467,10 +457,5 @@ mod tests {
             assert_eq!(name, "HOME");
             assert!(!value.is_empty());
         }
-    }
-
-    #[test]
-    fn marks_differ() {
-        assert_ne!(new_mark(), new_mark());
     }
 }

@@ -15,7 +15,7 @@ fn start_tree(world: &World, extra: &str) -> (Child, Vec<String>) {
     let directory = world.path("pids");
     std::fs::create_dir_all(&directory).unwrap();
     let directory = directory.display();
-    let member = |name: &str| format!("sh -c 'echo $$ > {directory}/{name}; exec sleep 1000'");
+    let member = |name: &str| format!("sh -c 'echo $$ > {directory}/{name}; exec sleep 60'");
     let script = format!(
         "{extra} {} & setsid {} & (setsid {} &) ; wait",
         member("group"),
@@ -101,7 +101,7 @@ fn a_failed_command_leaves_nothing_behind() {
     let (world, _worker) = world_with_worker();
     let pid = world.path("pid");
     let script = format!(
-        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' >/dev/null 2>&1 & \
+        "setsid sh -c 'echo $$ > {0}; exec sleep 60' >/dev/null 2>&1 & \
          until [ -s {0} ]; do sleep 0.02; done; exit 6",
         pid.display()
     );
@@ -114,7 +114,7 @@ fn a_daemon_outlives_a_command_that_succeeded_and_ends_with_the_worker() {
     let (world, worker) = world_with_worker();
     let pid = world.path("pid");
     let script = format!(
-        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' >/dev/null 2>&1 </dev/null & \
+        "setsid sh -c 'echo $$ > {0}; exec sleep 60' >/dev/null 2>&1 </dev/null & \
          until [ -s {0} ]; do sleep 0.02; done",
         pid.display()
     );

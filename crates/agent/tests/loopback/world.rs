@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_muster-agent");
@@ -70,14 +71,24 @@ pub(crate) struct World {
     pub(crate) authority: Authority,
 }
 
-/// A running `serve`; killed when dropped.
+/// A running `serve`; ended when dropped.
 pub(crate) struct Worker {
     pub(crate) process: Child,
     pub(crate) port: u16,
 }
 
 impl Drop for Worker {
+    /// Asked first, so that it ends what it runs; a killed one could not.
     fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.process.id().cast_signed())
+            && self.process.try_wait().is_ok_and(|status| status.is_none())
+        {
+            let _ = kill_process(pid, Signal::TERM);
+            let until = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < until && self.process.try_wait().is_ok_and(|s| s.is_none()) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,0 +1,289 @@
+//! `exec -- COMMAND…`: the launcher's wrapper. Decides when a run is over although its launcher goes
+//! on, carries signals to the whole tree, and leaves a verdict of its own. Must not know launchers
+//! beyond their environment (`surroundings`) and their sessions (`census`).
+
+mod census;
+mod surroundings;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Signal, getuid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use crate::children::{Child, Children};
+use crate::contract;
+use crate::session_record::SessionRecord;
+use crate::signals::Signals;
+use crate::tree::{Process, Tree, new_mark};
+use crate::verdict::{Kind, Verdict};
+use crate::wire::poll;
+use census::{Census, Trouble};
+use surroundings::Surroundings;
+
+/// How often sessions are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// A killed shim changes no file; this often its process is looked for.
+const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A launcher that notices trouble by itself ends by then, and says more than we can.
+const TROUBLE_PATIENCE: Duration = Duration::from_secs(3);
+/// Shims end when their daemons do, which is a moment after the launcher.
+const LEFTOVER_PATIENCE: Duration = Duration::from_secs(2);
+const LEFTOVER_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// When told to stop, the command has almost as long as the kubelet gives by default.
+const STOP_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Runs the command; returns the container's exit code.
+pub(crate) fn run(words: &[OsString]) -> Result<u8> {
+    let Some((program, arguments)) = words.split_first() else {
+        bail!("exec needs a command after --");
+    };
+    let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let children = Children::adopt()?;
+    let run_directory = RunDirectory::make();
+    let mark = new_mark();
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let binary = std::env::current_exe().context("cannot find this program's own file")?;
+    let surroundings = Surroundings {
+        shim_directory: binary.parent().unwrap_or(Path::new("/")),
+        workers: contract::workers().unwrap_or_default(),
+        root: getuid().is_root(),
+        interface: surroundings::interface(),
+    };
+    command.envs(surroundings.variables(|name| std::env::var_os(name)));
+    command.env(contract::EXEC_MARK, &mark);
+    if let Some(directory) = &run_directory.path {
+        command.env(contract::RUN_DIR, directory);
+    }
+    let child = match children.spawn(&mut command) {
+        Ok(child) => child,
+        Err(error) => return Ok(cannot_run(program, &error)),
+    };
+    let tree = Tree::new(child.process, contract::EXEC_MARK, mark);
+    let run = Run {
+        child,
+        tree,
+        signals,
+        run_directory,
+        census: Census {
+            records: Vec::new(),
+            asked: contract::workers(),
+            counts_hosts: !is_off(contract::CENSUS),
+            watches_ranks: !is_off(contract::RANK_WATCH),
+        },
+        stopped: None,
+        stop_until: None,
+    };
+    Ok(run.conclude())
+}
+
+/// As a shell says it.
+fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
+    let exit = if error.kind() == std::io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    let program = program.to_string_lossy();
+    let message = format!("cannot run {program}: {error}; is it in the image and on PATH?");
+    eprintln!("muster-agent: {message}");
+    let verdict = Verdict {
+        kind: Kind::Failed,
+        exit,
+        hosts: 0,
+        asked: contract::workers(),
+        ranks_per_host: [].into(),
+        lost: Vec::new(),
+        message,
+    };
+    verdict.write();
+    exit
+}
+
+fn is_off(name: &str) -> bool {
+    contract::variable(name).is_some_and(|value| value.eq_ignore_ascii_case("off"))
+}
+
+/// Where shims write; removed with the run.
+struct RunDirectory {
+    path: Option<PathBuf>,
+    ours: bool,
+    seen: Option<SystemTime>,
+}
+
+impl RunDirectory {
+    /// The root file system may be read-only; somewhere there is room for small files.
+    fn make() -> Self {
+        let given = contract::variable(contract::RUN_DIR).map(PathBuf::from);
+        let name = format!("muster-{}", std::process::id());
+        let places = ["/tmp", "/dev/shm", "/var/tmp"].map(|place| Path::new(place).join(&name));
+        let made = |path: &PathBuf| std::fs::create_dir(path).is_ok();
+        let ours = given.is_none();
+        let path = given.or_else(|| places.into_iter().find(made));
+        if path.is_none() {
+            eprintln!(
+                "muster-agent: nowhere to write: mount an emptyDir on /tmp, or sessions are not seen"
+            );
+        }
+        Self {
+            path,
+            ours,
+            seen: None,
+        }
+    }
+
+    /// New records, if there was any change since they were last read.
+    fn read(&mut self) -> Option<Vec<SessionRecord>> {
+        let path = self.path.as_ref()?;
+        let changed = std::fs::metadata(path).and_then(|m| m.modified()).ok()?;
+        // A change in the same tick of the clock would be missed; look once more a moment later.
+        let settled = changed.elapsed().is_ok_and(|age| age > 2 * LOOK_INTERVAL);
+        if self.seen == Some(changed) {
+            return None;
+        }
+        self.seen = settled.then_some(changed);
+        Some(SessionRecord::read_all(path))
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        if let (Some(path), true) = (&self.path, self.ours) {
+            // Small, and gone with the container at the latest.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+struct Run {
+    child: Child,
+    tree: Tree,
+    signals: Signals,
+    run_directory: RunDirectory,
+    census: Census,
+    stopped: Option<i32>,
+    stop_until: Option<Instant>,
+}
+
+impl Run {
+    fn conclude(mut self) -> u8 {
+        let ended_by_us = self.watch();
+        if ended_by_us || self.stop_until.is_some_and(|until| Instant::now() >= until) {
+            self.tree.end(contract::grace());
+        }
+        self.wait_for_leftovers();
+        self.run_directory.seen = None;
+        self.look();
+        let ending = self.child.exit.ending();
+        let code = ending.map_or(contract::EXIT_WORKER_LOST, |ending| ending.shell_code());
+        let trouble = self.census.trouble(shim_lives);
+        let trouble = trouble.as_ref();
+        let verdict = self
+            .census
+            .verdict(code, trouble, self.stopped, ended_by_us);
+        verdict.write();
+        if verdict.exit != 0 {
+            eprintln!("muster-agent: {:?}: {}", verdict.kind, verdict.message);
+        }
+        verdict.exit
+    }
+
+    /// Until the command has ended, or must be ended: then true if for trouble of its own.
+    fn watch(&mut self) -> bool {
+        let mut trouble: Option<(Trouble, Instant)> = None;
+        let mut shims_looked_at = Instant::now();
+        loop {
+            if self.child.exit.ending().is_some() {
+                return false;
+            }
+            let mut fds = [
+                PollFd::new(&*self.child.exit, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+            ];
+            // A failed wait only makes this loop turn again.
+            let _ = poll(&mut fds, LOOK_INTERVAL);
+            self.carry_signals();
+            if self.stop_until.is_some_and(|until| Instant::now() >= until) {
+                return false;
+            }
+            let shims_due = shims_looked_at.elapsed() >= SHIM_LOOK_INTERVAL;
+            if self.look() || shims_due {
+                shims_looked_at = Instant::now();
+                let now = self.census.trouble(shim_lives);
+                let since = trouble.map_or_else(Instant::now, |(_, since)| since);
+                trouble = now.map(|trouble| (trouble, since));
+            }
+            if let Some((trouble, since)) = &trouble
+                && since.elapsed() >= TROUBLE_PATIENCE
+                && self.stopped.is_none()
+            {
+                let sentence = trouble.sentence();
+                eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
+                return true;
+            }
+        }
+    }
+
+    /// Whether there was anything new.
+    fn look(&mut self) -> bool {
+        let records = self.run_directory.read();
+        let new = records.is_some();
+        if let Some(records) = records {
+            self.census.records = records;
+        }
+        new
+    }
+
+    /// Signals that end go to everyone but our shims: Intel's `mpirun` is a script that would keep
+    /// them to itself, while a shim that ends takes away the launcher's chance to end well.
+    fn carry_signals(&mut self) {
+        for number in self.signals.take() {
+            let Some(signal) = Signal::from_named_raw(number) else {
+                continue;
+            };
+            if matches!(number, SIGUSR1 | SIGUSR2) {
+                self.child.process.signal(signal);
+                continue;
+            }
+            let patience = contract::seconds(contract::GRACE).unwrap_or(STOP_PATIENCE);
+            self.stopped.get_or_insert(number);
+            self.stop_until.get_or_insert(Instant::now() + patience);
+            let members = self.tree.members();
+            for member in members.iter().filter(|member| !is_shim(member)) {
+                member.signal(signal);
+            }
+        }
+    }
+
+    /// Shims that still write their record, and what a script left behind.
+    fn wait_for_leftovers(&self) {
+        let until = Instant::now() + LEFTOVER_PATIENCE;
+        while !self.tree.members().is_empty() {
+            if Instant::now() >= until {
+                return self.tree.end(contract::grace());
+            }
+            std::thread::sleep(LEFTOVER_LOOK_INTERVAL);
+        }
+    }
+}
+
+/// Runs the same file as this process.
+fn is_shim(process: &Process) -> bool {
+    let file = |path: &str| {
+        std::fs::metadata(path)
+            .map(|file| (file.dev(), file.ino()))
+            .ok()
+    };
+    let own = file("/proc/self/exe");
+    own.is_some() && file(&format!("/proc/{}/exe", process.number)) == own
+}
+
+fn shim_lives(number: u32) -> bool {
+    Process::read(number.cast_signed()).is_some_and(|process| !process.zombie)
+}

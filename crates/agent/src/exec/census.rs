@@ -1,0 +1,369 @@
+//! What the sessions say about a run. Decides whether it went wrong although the launcher goes on or
+//! says 0, and the verdict at its end. Pure; must not know files, processes or clocks.
+//!
+//! Only sessions of a launcher's own daemon can contradict the launcher: what other commands return
+//! (a test of Horovod's, `hostname`) is their caller's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contract::{EXIT_NOT_DISTRIBUTED, EXIT_WORKER_LOST};
+use crate::frame::Ending;
+use crate::session_record::{SessionRecord, State};
+use crate::verdict::{Kind, Verdict};
+
+const SIGKILL: u8 = 9;
+const SIGTERM: u8 = 15;
+
+/// Something that a healthy run does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Lost {
+        host: String,
+        why: String,
+    },
+    Unreachable {
+        host: String,
+        why: String,
+    },
+    /// The shim was killed and could not say more.
+    ShimGone {
+        host: String,
+    },
+    Daemon {
+        host: String,
+        name: String,
+        ending: Ending,
+    },
+    Rank {
+        host: String,
+        rank: u32,
+        ending: Ending,
+    },
+}
+
+impl Trouble {
+    /// What comes first explains the others: ranks die of a lost worker, not the reverse; launchers
+    /// end the other ranks by signal when one has failed.
+    fn weight(&self) -> u8 {
+        match self {
+            Self::Lost { .. } => 0,
+            Self::Unreachable { .. } => 1,
+            Self::Rank {
+                ending: Ending::Signal(SIGKILL | SIGTERM),
+                ..
+            } => 4,
+            Self::Rank { .. } => 2,
+            Self::Daemon { ending, .. } if ending.shell_code() > 128 => 3,
+            Self::Daemon { .. } => 5,
+            Self::ShimGone { .. } => 6,
+        }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::Lost { host, why } => format!("worker {host} was lost: {why}"),
+            Self::Unreachable { host, why } => format!("worker {host} could not be used: {why}"),
+            Self::ShimGone { host } => format!("the connection to worker {host} was killed"),
+            Self::Daemon { host, name, ending } => {
+                format!("{name} on worker {host} {}", ending_words(*ending))
+            }
+            Self::Rank { host, rank, ending } => {
+                format!("rank {rank} on worker {host} {}", ending_words(*ending))
+            }
+        }
+    }
+
+    /// The launcher's own word on it suffices when it fails too.
+    fn outweighs_failure(&self) -> bool {
+        self.weight() <= 4
+    }
+}
+
+fn ending_words(ending: Ending) -> String {
+    match ending {
+        Ending::Code(code) => format!("exited with code {code}"),
+        Ending::Signal(signal) => format!("was ended by signal {signal}"),
+    }
+}
+
+/// What is known of a run.
+pub(super) struct Census {
+    pub(super) records: Vec<SessionRecord>,
+    pub(super) asked: Option<usize>,
+    /// Fewer hosts than asked for is a failure.
+    pub(super) counts_hosts: bool,
+    /// A rank's failure is the run's.
+    pub(super) watches_ranks: bool,
+}
+
+impl Census {
+    /// The trouble that explains the others, if there is any.
+    pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+        let daemons = self.records.iter().filter(|record| record.daemon.is_some());
+        let all = daemons.flat_map(|record| self.troubles_of(record, &shim_lives));
+        all.min_by_key(Trouble::weight)
+    }
+
+    fn troubles_of(
+        &self,
+        record: &SessionRecord,
+        shim_lives: impl Fn(u32) -> bool,
+    ) -> Vec<Trouble> {
+        let host = record.host.clone();
+        let session = match &record.state {
+            State::Lost(why) => Some(Trouble::Lost {
+                host: host.clone(),
+                why: why.clone(),
+            }),
+            State::Unreachable(why) => Some(Trouble::Unreachable {
+                host: host.clone(),
+                why: why.clone(),
+            }),
+            State::Ended(ending) if *ending != Ending::Code(0) => Some(Trouble::Daemon {
+                host: host.clone(),
+                name: record.daemon.clone().unwrap_or_default(),
+                ending: *ending,
+            }),
+            State::Calling | State::Started if !shim_lives(record.shim) => {
+                Some(Trouble::ShimGone { host: host.clone() })
+            }
+            _ => None,
+        };
+        let failed = record.ranks.iter().filter(|_| self.watches_ranks);
+        let failed = failed.filter_map(|(rank, ending)| {
+            let ending = (*ending).filter(|ending| *ending != Ending::Code(0))?;
+            Some(Trouble::Rank {
+                host: host.clone(),
+                rank: *rank,
+                ending,
+            })
+        });
+        failed.chain(session).collect()
+    }
+
+    /// Hosts on which something was started: daemons if there were any, else any command.
+    fn hosts(&self) -> BTreeSet<&str> {
+        let started = |record: &&SessionRecord| {
+            !matches!(record.state, State::Calling | State::Unreachable(_))
+        };
+        let any_daemon = self.records.iter().any(|record| record.daemon.is_some());
+        self.records
+            .iter()
+            .filter(started)
+            .filter(|record| record.daemon.is_some() || !any_daemon)
+            .map(|record| record.host.as_str())
+            .collect()
+    }
+
+    fn ranks_per_host(&self) -> BTreeMap<String, usize> {
+        let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        for record in &self.records {
+            let seen = record.ranks.keys();
+            ranks.entry(record.host.clone()).or_default().extend(seen);
+        }
+        let counts = ranks.into_iter().map(|(host, ranks)| (host, ranks.len()));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The end of it all. `ended_by_us`: we ended a launcher that went on regardless.
+    pub(super) fn verdict(
+        &self,
+        code: u8,
+        trouble: Option<&Trouble>,
+        stopped: Option<i32>,
+        ended_by_us: bool,
+    ) -> Verdict {
+        let hosts = self.hosts().len();
+        let too_few = self.counts_hosts && self.asked.is_some_and(|asked| hosts < asked);
+        let (kind, exit, message) = match (stopped, trouble) {
+            (Some(signal), _) => {
+                let by_signal = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
+                let exit = if code == 0 { by_signal } else { code };
+                (Kind::Stopped, exit, format!("ended by signal {signal}"))
+            }
+            (None, Some(trouble)) if code == 0 || ended_by_us || trouble.outweighs_failure() => {
+                judged(code, trouble, ended_by_us)
+            }
+            (None, _) if code == 0 && too_few => {
+                let asked = self.asked.unwrap_or_default();
+                let message = format!(
+                    "the launcher exited with 0, but only {hosts} of {asked} workers took part: \
+                     the launcher did not find its list of hosts, or was not asked to use it"
+                );
+                (Kind::RanksNotDistributed, EXIT_NOT_DISTRIBUTED, message)
+            }
+            (None, _) if code == 0 => (Kind::Succeeded, 0, String::new()),
+            (None, _) => {
+                let message = format!("the launcher exited with {code}");
+                (Kind::Failed, code, message)
+            }
+        };
+        Verdict {
+            kind,
+            exit,
+            hosts,
+            asked: self.asked,
+            ranks_per_host: self.ranks_per_host(),
+            lost: self.lost_hosts(kind, trouble),
+            message,
+        }
+    }
+
+    fn lost_hosts(&self, kind: Kind, trouble: Option<&Trouble>) -> Vec<String> {
+        if !matches!(kind, Kind::WorkerLost | Kind::WorkerUnreachable) {
+            return Vec::new();
+        }
+        let lost = self.records.iter().filter(|record| {
+            record.daemon.is_some()
+                && matches!(record.state, State::Lost(_) | State::Unreachable(_))
+        });
+        let mut hosts: BTreeSet<_> = lost.map(|record| record.host.clone()).collect();
+        if let Some(Trouble::ShimGone { host } | Trouble::Daemon { host, .. }) = trouble {
+            hosts.insert(host.clone());
+        }
+        hosts.into_iter().collect()
+    }
+}
+
+/// A trouble that decides the verdict.
+fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) {
+    let (kind, own_code) = match trouble {
+        Trouble::Unreachable { .. } => (Kind::WorkerUnreachable, EXIT_WORKER_LOST),
+        Trouble::Rank { ending, .. } => (Kind::RankFailed, ending.shell_code()),
+        Trouble::Lost { .. } | Trouble::ShimGone { .. } | Trouble::Daemon { .. } => {
+            (Kind::WorkerLost, EXIT_WORKER_LOST)
+        }
+    };
+    let (exit, launcher) = match (ended_by_us, code) {
+        (true, _) => (own_code, "the launcher went on and was ended".to_owned()),
+        (false, 0) => (
+            own_code,
+            "the launcher exited with 0 all the same".to_owned(),
+        ),
+        (false, code) => (code, format!("the launcher exited with {code}")),
+    };
+    (kind, exit, format!("{}; {launcher}", trouble.sentence()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(host: &str, state: State) -> SessionRecord {
+        SessionRecord {
+            host: host.into(),
+            shim: 1,
+            daemon: Some("prted".into()),
+            state,
+            ranks: [(0, Some(Ending::Code(0)))].into(),
+        }
+    }
+
+    fn census(records: Vec<SessionRecord>) -> Census {
+        Census {
+            records,
+            asked: Some(2),
+            counts_hosts: true,
+            watches_ranks: true,
+        }
+    }
+
+    fn ended(host: &str) -> SessionRecord {
+        record(host, State::Ended(Ending::Code(0)))
+    }
+
+    fn judge(census: &Census, code: u8, shim_lives: bool) -> (Kind, u8) {
+        let trouble = census.trouble(|_| shim_lives);
+        let verdict = census.verdict(code, trouble.as_ref(), None, false);
+        (verdict.kind, verdict.exit)
+    }
+
+    #[test]
+    fn zero_is_believed_when_all_took_part_and_ended_well() {
+        let good = census(vec![ended("w0"), ended("w1")]);
+        assert_eq!(judge(&good, 0, true), (Kind::Succeeded, 0));
+        assert_eq!(judge(&good, 3, true), (Kind::Failed, 3));
+        let verdict = good.verdict(0, None, None, false);
+        assert_eq!(
+            verdict.ranks_per_host,
+            [("w0".into(), 1), ("w1".into(), 1)].into()
+        );
+    }
+
+    #[test]
+    fn zero_is_not_believed_on_too_few_hosts() {
+        let mut few = census(vec![ended("w0"), ended("w0")]);
+        assert_eq!(judge(&few, 0, true), (Kind::RanksNotDistributed, 118));
+        let message = few.verdict(0, None, None, false).message;
+        assert!(message.contains("only 1 of 2 workers"), "{message}");
+        few.counts_hosts = false;
+        assert_eq!(judge(&few, 0, true), (Kind::Succeeded, 0));
+        assert_eq!(
+            judge(&census(vec![]), 0, true),
+            (Kind::RanksNotDistributed, 118)
+        );
+    }
+
+    #[test]
+    fn zero_is_not_believed_when_a_worker_was_lost() {
+        let states = [
+            State::Lost("nothing was heard".into()),
+            State::Ended(Ending::Signal(9)),
+            State::Ended(Ending::Code(1)),
+            State::Started,
+        ];
+        for state in states {
+            let census = census(vec![ended("w0"), record("w1", state.clone())]);
+            assert_eq!(
+                judge(&census, 0, false),
+                (Kind::WorkerLost, 119),
+                "{state:?}"
+            );
+            let trouble = census.trouble(|_| false);
+            let verdict = census.verdict(0, trouble.as_ref(), None, false);
+            assert_eq!(verdict.lost, ["w1"], "{state:?}");
+        }
+        let stopped = census(vec![ended("w0"), record("w1", State::Stopped)]);
+        assert_eq!(judge(&stopped, 0, false), (Kind::Succeeded, 0));
+    }
+
+    #[test]
+    fn other_commands_do_not_contradict_the_launcher() {
+        let test = SessionRecord {
+            daemon: None,
+            ..record("w1", State::Lost("x".into()))
+        };
+        let census = census(vec![ended("w0"), ended("w1"), test]);
+        assert_eq!(judge(&census, 0, true), (Kind::Succeeded, 0));
+    }
+
+    #[test]
+    fn the_rank_that_failed_first_is_named() {
+        let mut first = record("w0", State::Started);
+        first.ranks = [(0, Some(Ending::Signal(9))), (1, Some(Ending::Code(3)))].into();
+        let census = census(vec![first, ended("w1")]);
+        let trouble = census.trouble(|_| true).unwrap();
+        assert_eq!(trouble.sentence(), "rank 1 on worker w0 exited with code 3");
+        let verdict = census.verdict(0, Some(&trouble), None, true);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 3));
+        let verdict = census.verdict(255, Some(&trouble), None, false);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 255));
+    }
+
+    #[test]
+    fn a_killed_daemon_outweighs_the_ranks_that_it_takes_along() {
+        let mut killed = record("w0", State::Ended(Ending::Code(137)));
+        killed.ranks = [(0, Some(Ending::Signal(15)))].into();
+        let census = census(vec![killed, ended("w1")]);
+        assert_eq!(judge(&census, 0, true), (Kind::WorkerLost, 119));
+    }
+
+    #[test]
+    fn told_to_stop_is_never_a_success() {
+        let good = census(vec![ended("w0"), ended("w1")]);
+        let verdict = good.verdict(0, None, Some(15), false);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 143));
+        let verdict = good.verdict(1, None, Some(15), false);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 1));
+    }
+}
