@@ -35,7 +35,8 @@ pub(crate) fn run(_args: Args) -> Result<()> {
         dependencies::check(&tree, &metadata),
     ]
     .concat();
-    violations.extend(stale_generated_files());
+    let generated = codegen::run(codegen::Args { check: true });
+    violations.extend(stale_generated_files(generated));
     violations.sort();
 
     for violation in &violations {
@@ -49,8 +50,8 @@ pub(crate) fn run(_args: Args) -> Result<()> {
 }
 
 /// Generated files are committed, so that nobody needs to generate them; so they must be up to date.
-fn stale_generated_files() -> Option<Violation> {
-    let error = codegen::run(codegen::Args { check: true }).err()?;
+fn stale_generated_files(check: Result<()>) -> Option<Violation> {
+    let error = check.err()?;
     Some(Violation::new("deploy", 1, format!("{error:#}")))
 }
 
@@ -75,5 +76,18 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_file_that_is_out_of_date_is_found() {
+        assert_eq!(stale_generated_files(Ok(())), None);
+        let found = stale_generated_files(Err(anyhow::anyhow!("out of date: muster.yaml")));
+        let text = found.map(|violation| violation.to_string());
+        assert_eq!(text.as_deref(), Some("deploy:1: out of date: muster.yaml"));
     }
 }
