@@ -31,7 +31,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A killed shim changes no file; this often its process is looked for.
 const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A launcher that notices trouble by itself ends by then, and says more than we can.
-const TROUBLE_PATIENCE: Duration = Duration::from_secs(3);
+const TROUBLE_PATIENCE: Duration = Duration::from_secs(2);
+/// What a launcher that went on regardless still gets; ranks have a grace of their own.
+const LAUNCHER_GRACE_MAX: Duration = Duration::from_secs(2);
 /// Shims end when their daemons do, which is a moment after the launcher.
 const LEFTOVER_PATIENCE: Duration = Duration::from_secs(2);
 const LEFTOVER_LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -173,20 +175,18 @@ struct Run {
 
 impl Run {
     fn conclude(mut self) -> u8 {
-        let ended_by_us = self.watch();
-        if ended_by_us || self.stop_until.is_some_and(|until| Instant::now() >= until) {
-            self.tree.end(contract::grace());
+        let ended_for = self.watch();
+        if ended_for.is_some() || self.stop_until.is_some_and(|until| Instant::now() >= until) {
+            self.tree.end(contract::grace().min(LAUNCHER_GRACE_MAX));
         }
         self.wait_for_leftovers();
         self.run_directory.seen = None;
         self.look();
         let ending = self.child.exit.ending();
         let code = ending.map_or(contract::EXIT_WORKER_LOST, |ending| ending.shell_code());
-        let trouble = self.census.trouble(shim_lives);
-        let trouble = trouble.as_ref();
         let verdict = self
             .census
-            .verdict(code, trouble, self.stopped, ended_by_us);
+            .verdict(code, self.stopped, ended_for, shim_lives);
         verdict.write();
         if verdict.exit != 0 {
             eprintln!("muster-agent: {:?}: {}", verdict.kind, verdict.message);
@@ -194,13 +194,14 @@ impl Run {
         verdict.exit
     }
 
-    /// Until the command has ended, or must be ended: then true if for trouble of its own.
-    fn watch(&mut self) -> bool {
+    /// Until the command has ended, or must be ended; the trouble for which it must, if it is not
+    /// that it was told to.
+    fn watch(&mut self) -> Option<Trouble> {
         let mut trouble: Option<(Trouble, Instant)> = None;
         let mut shims_looked_at = Instant::now();
         loop {
             if self.child.exit.ending().is_some() {
-                return false;
+                return None;
             }
             let mut fds = [
                 PollFd::new(&*self.child.exit, PollFlags::IN),
@@ -210,7 +211,7 @@ impl Run {
             let _ = poll(&mut fds, LOOK_INTERVAL);
             self.carry_signals();
             if self.stop_until.is_some_and(|until| Instant::now() >= until) {
-                return false;
+                return None;
             }
             let shims_due = shims_looked_at.elapsed() >= SHIM_LOOK_INTERVAL;
             if self.look() || shims_due {
@@ -225,7 +226,7 @@ impl Run {
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
-                return true;
+                return Some(trouble.clone());
             }
         }
     }

@@ -73,9 +73,16 @@ impl Trouble {
         }
     }
 
-    /// The launcher's own word on it suffices when it fails too.
-    fn outweighs_failure(&self) -> bool {
-        self.weight() <= 4
+    /// Whether a launcher that failed with this code by itself failed because of this. Ranks that
+    /// were ended by signal may have been ended by the launcher, which then names the cause.
+    fn explains(&self, code: u8) -> bool {
+        match self {
+            Self::Rank {
+                ending: Ending::Signal(signal @ (SIGKILL | SIGTERM)),
+                ..
+            } => [128 + signal, *signal, 255].contains(&code),
+            other => other.weight() <= 3,
+        }
     }
 }
 
@@ -99,9 +106,19 @@ pub(super) struct Census {
 impl Census {
     /// The trouble that explains the others, if there is any.
     pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+        self.troubles(shim_lives).min_by_key(Trouble::weight)
+    }
+
+    fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
         let daemons = self.records.iter().filter(|record| record.daemon.is_some());
-        let all = daemons.flat_map(|record| self.troubles_of(record, &shim_lives));
-        all.min_by_key(Trouble::weight)
+        daemons.flat_map(move |record| self.troubles_of(record, &shim_lives))
+    }
+
+    /// What a launcher ended of by itself.
+    fn cause_of(&self, code: u8, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+        let all = self.troubles(shim_lives);
+        all.filter(|trouble| code == 0 || trouble.explains(code))
+            .min_by_key(Trouble::weight)
     }
 
     fn troubles_of(
@@ -165,25 +182,25 @@ impl Census {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The end of it all. `ended_by_us`: we ended a launcher that went on regardless.
+    /// The end of it all. `ended_for`: why we ended a launcher that went on regardless.
     pub(super) fn verdict(
         &self,
         code: u8,
-        trouble: Option<&Trouble>,
         stopped: Option<i32>,
-        ended_by_us: bool,
+        ended_for: Option<Trouble>,
+        shim_lives: impl Fn(u32) -> bool,
     ) -> Verdict {
         let hosts = self.hosts().len();
         let too_few = self.counts_hosts && self.asked.is_some_and(|asked| hosts < asked);
-        let (kind, exit, message) = match (stopped, trouble) {
+        let ended_by_us = ended_for.is_some();
+        let trouble = ended_for.or_else(|| self.cause_of(code, shim_lives));
+        let (kind, exit, message) = match (stopped, &trouble) {
             (Some(signal), _) => {
                 let by_signal = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
                 let exit = if code == 0 { by_signal } else { code };
                 (Kind::Stopped, exit, format!("ended by signal {signal}"))
             }
-            (None, Some(trouble)) if code == 0 || ended_by_us || trouble.outweighs_failure() => {
-                judged(code, trouble, ended_by_us)
-            }
+            (None, Some(trouble)) => judged(code, trouble, ended_by_us),
             (None, _) if code == 0 && too_few => {
                 let asked = self.asked.unwrap_or_default();
                 let message = format!(
@@ -204,7 +221,7 @@ impl Census {
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),
-            lost: self.lost_hosts(kind, trouble),
+            lost: self.lost_hosts(kind, trouble.as_ref()),
             message,
         }
     }
@@ -273,8 +290,7 @@ mod tests {
     }
 
     fn judge(census: &Census, code: u8, shim_lives: bool) -> (Kind, u8) {
-        let trouble = census.trouble(|_| shim_lives);
-        let verdict = census.verdict(code, trouble.as_ref(), None, false);
+        let verdict = census.verdict(code, None, None, |_| shim_lives);
         (verdict.kind, verdict.exit)
     }
 
@@ -283,7 +299,7 @@ mod tests {
         let good = census(vec![ended("w0"), ended("w1")]);
         assert_eq!(judge(&good, 0, true), (Kind::Succeeded, 0));
         assert_eq!(judge(&good, 3, true), (Kind::Failed, 3));
-        let verdict = good.verdict(0, None, None, false);
+        let verdict = good.verdict(0, None, None, |_| true);
         assert_eq!(
             verdict.ranks_per_host,
             [("w0".into(), 1), ("w1".into(), 1)].into()
@@ -294,7 +310,7 @@ mod tests {
     fn zero_is_not_believed_on_too_few_hosts() {
         let mut few = census(vec![ended("w0"), ended("w0")]);
         assert_eq!(judge(&few, 0, true), (Kind::RanksNotDistributed, 118));
-        let message = few.verdict(0, None, None, false).message;
+        let message = few.verdict(0, None, None, |_| true).message;
         assert!(message.contains("only 1 of 2 workers"), "{message}");
         few.counts_hosts = false;
         assert_eq!(judge(&few, 0, true), (Kind::Succeeded, 0));
@@ -319,8 +335,7 @@ mod tests {
                 (Kind::WorkerLost, 119),
                 "{state:?}"
             );
-            let trouble = census.trouble(|_| false);
-            let verdict = census.verdict(0, trouble.as_ref(), None, false);
+            let verdict = census.verdict(0, None, None, |_| false);
             assert_eq!(verdict.lost, ["w1"], "{state:?}");
         }
         let stopped = census(vec![ended("w0"), record("w1", State::Stopped)]);
@@ -344,10 +359,26 @@ mod tests {
         let census = census(vec![first, ended("w1")]);
         let trouble = census.trouble(|_| true).unwrap();
         assert_eq!(trouble.sentence(), "rank 1 on worker w0 exited with code 3");
-        let verdict = census.verdict(0, Some(&trouble), None, true);
+        let verdict = census.verdict(143, None, Some(trouble), |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 3));
-        let verdict = census.verdict(255, Some(&trouble), None, false);
-        assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 255));
+        assert_eq!(judge(&census, 255, true), (Kind::RankFailed, 255));
+    }
+
+    #[test]
+    fn ranks_that_the_launcher_ended_are_not_blamed() {
+        let mut first = record("w0", State::Started);
+        first.ranks = [(0, Some(Ending::Signal(15)))].into();
+        let mut second = record("w1", State::Started);
+        second.ranks = [(1, Some(Ending::Signal(9)))].into();
+        let census = census(vec![first, second]);
+        let message = |code| census.verdict(code, None, None, |_| true).message;
+        assert!(
+            message(137).starts_with("rank 1 on worker w1"),
+            "{}",
+            message(137)
+        );
+        // MPI_Abort(5): whoever called it is not among those that were seen to end.
+        assert_eq!(message(5), "the launcher exited with 5");
     }
 
     #[test]
@@ -361,9 +392,9 @@ mod tests {
     #[test]
     fn told_to_stop_is_never_a_success() {
         let good = census(vec![ended("w0"), ended("w1")]);
-        let verdict = good.verdict(0, None, Some(15), false);
+        let verdict = good.verdict(0, Some(15), None, |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 143));
-        let verdict = good.verdict(1, None, Some(15), false);
+        let verdict = good.verdict(1, Some(15), None, |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 1));
     }
 }
