@@ -107,14 +107,17 @@ async fn listen(port: u16) -> anyhow::Result<TcpListener> {
 
 type Answer = Response<Full<Bytes>>;
 
+/// Out of file descriptors, or a connection that ended at once: the next may fare better, but
+/// not in the same moment, and a loop without a pause would burn a core.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 async fn accept<F>(listener: TcpListener, answer: F)
 where
     F: Fn(&Request<Incoming>) -> Answer + Clone + Send + 'static,
 {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, or a connection that ended at once: others may fare better.
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let answer = answer.clone();
