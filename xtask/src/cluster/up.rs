@@ -229,8 +229,9 @@ fn empty(state: &State, shape: &Shape) -> Result<()> {
         }
     }
     fs::create_dir(state.dir().join("log")).context("cannot make the log directory")?;
-    // A copy, because the original may be rebuilt while the cluster starts processes from it.
-    fs::copy(std::env::current_exe()?, state.own_program()).context("cannot copy this program")?;
+    // A copy, because the original may be rebuilt while the cluster starts processes from it; and
+    // by way of /proc, because it may have been rebuilt already.
+    fs::copy("/proc/self/exe", state.own_program()).context("cannot copy this program")?;
     symlink(&shape.kube, state.kubectl()).context("cannot link kubectl")
 }
 
