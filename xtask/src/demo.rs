@@ -174,3 +174,18 @@ impl Drop for Guard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_runs_from_an_image_that_the_nodes_have() {
+        let manifest = operator_manifest().expect("the file is shipped");
+        let images: Vec<_> = manifest
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("image: "))
+            .collect();
+        assert_eq!(images, ["muster.test/muster-operator:1"]);
+    }
+}
