@@ -39,7 +39,7 @@ fn the_benchmark_of_the_guide_runs() -> Result<()> {
                 json!({
                     "minAvailable": 10,
                     "queue": "test-queue",
-                    "minResources": {"cpu": "3000m"},
+                    "minResources": {"requests": {"cpu": "3000m"}},
                     "priorityClass": "high",
                     "scheduleTimeoutSeconds": 180,
                 }),
