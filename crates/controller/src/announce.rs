@@ -3,12 +3,12 @@
 
 use dialects::Event;
 use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::ApiResource;
 use serde_json::{Value, json};
 
 use crate::api::{Api, Target};
 use crate::error::chain;
-use crate::wire::named_resource;
+use crate::wire::{UserJob, named_resource};
 
 const COMPONENT: &str = "mpi-job-controller";
 
@@ -16,7 +16,7 @@ const COMPONENT: &str = "mpi-job-controller";
 /// created is only logged: the status says the same.
 pub(crate) async fn announce(
     api: &Api,
-    job: &DynamicObject,
+    job: &UserJob,
     resource: &ApiResource,
     events: &[Event],
     now: Timestamp,
@@ -40,7 +40,7 @@ pub(crate) async fn announce(
 }
 
 fn body(
-    job: &DynamicObject,
+    job: &UserJob,
     resource: &ApiResource,
     event: &Event,
     now: Timestamp,
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_event_looks_as_consumers_expect_it() {
-        let job: DynamicObject = serde_json::from_value(json!({
+        let job: UserJob = serde_json::from_value(json!({
             "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
             "metadata": {"name": "ring", "namespace": "team-a", "uid": "u1", "resourceVersion": "7"},
         }))

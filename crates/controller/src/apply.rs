@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 use planner::contract;
 use planner::job::Owner;
 use planner::{Action, Kind, Object};
@@ -18,7 +17,7 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::observe;
 use crate::reconcile::Context;
-use crate::shelf::Place;
+use crate::wire::Place;
 use crate::{keys, wire};
 
 /// Requests of one step that run at once.
@@ -185,11 +184,7 @@ impl Actor<'_> {
             Err(fault) => return Err(fault),
         };
         let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
-        if child
-            .owner
-            .as_ref()
-            .is_none_or(|owner| owner.uid != self.owner.uid)
-        {
+        if !child.is_owned_by(&self.owner.uid) {
             return Ok(self.taken(kind, name));
         }
         if child.watched {
@@ -259,9 +254,10 @@ impl Actor<'_> {
         {
             Ok(text) => {
                 self.accepted(kind, name);
-                match object(&text)? {
-                    Some(_) => self.learn(kind, &text)?,
-                    None => self.absent(kind, name, uid),
+                if is_gone(&text)? {
+                    self.absent(kind, name, uid);
+                } else {
+                    self.learn(kind, &text)?;
                 }
                 Ok(Outcome::Done)
             }
@@ -290,17 +286,20 @@ impl Actor<'_> {
         self.accepted(&Kind::Pod, labels);
         // The answer lists what was deleted; a pod that ended meanwhile may not be among them.
         let deleted: Deleted = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
-        let listed = deleted.items.map(|items| {
-            items
-                .into_iter()
-                .map(|item| item.metadata.name)
-                .collect::<Vec<String>>()
-        });
-        self.context.cache.on(&Kind::Pod, |shelf| {
-            for name in listed.as_deref().unwrap_or(names) {
-                shelf.doom(&self.place(name));
-            }
-        });
+        self.context
+            .cache
+            .on(&Kind::Pod, |shelf| match &deleted.items {
+                Some(items) => {
+                    for ItemMetadata { name, uid } in items.iter().map(|item| &item.metadata) {
+                        shelf.doom(&self.place(name), Some(uid));
+                    }
+                }
+                None => {
+                    for name in names {
+                        shelf.doom(&self.place(name), None);
+                    }
+                }
+            });
         Ok(Outcome::Done)
     }
 
@@ -310,7 +309,7 @@ impl Actor<'_> {
         match self.context.api.get(self.target(&resource, name)).await {
             Ok(text) => {
                 let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
-                if child.uid != uid {
+                if *child.uid != *uid {
                     self.absent(kind, name, uid);
                 }
                 self.learn(kind, &text)?;
@@ -397,10 +396,7 @@ impl Actor<'_> {
     }
 
     fn place(&self, name: &str) -> Place {
-        Place {
-            namespace: self.owner.namespace.clone(),
-            name: name.to_owned(),
-        }
+        Place::new(&self.owner.namespace, name)
     }
 
     fn error(&self, doing: &str, kind: &Kind, name: &str, source: Fault) -> Error {
@@ -426,14 +422,15 @@ struct Item {
 #[derive(Deserialize)]
 struct ItemMetadata {
     name: String,
+    uid: String,
 }
 
-/// The object in an answer to a delete; none when it is a bare status: the object is gone.
-fn object(text: &str) -> Result<Option<DynamicObject>, Fault> {
-    let object: DynamicObject = serde_json::from_str(text).map_err(Fault::Unreadable)?;
-    let is_status = object
-        .types
-        .as_ref()
-        .is_some_and(|types| types.kind == "Status");
-    Ok((!is_status).then_some(object))
+/// Answer to a delete: the object while it is on its way out, or a bare status when it is gone.
+fn is_gone(text: &str) -> Result<bool, Fault> {
+    #[derive(Deserialize)]
+    struct Answer {
+        kind: String,
+    }
+    let answer: Answer = serde_json::from_str(text).map_err(Fault::Unreadable)?;
+    Ok(answer.kind == "Status")
 }

@@ -227,11 +227,13 @@ fn read(
 }
 
 fn given(matches: &ArgMatches) -> Vec<String> {
-    let given = |flag: &&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-    WITHOUT_EFFECT
-        .into_iter()
-        .filter(given)
-        .map(|flag| format!("--{flag}"))
+    let command = Flags::command();
+    let without_effect = command.get_arguments().filter(|flag| {
+        let id = flag.get_id().as_str();
+        WITHOUT_EFFECT.contains(&id) && matches.value_source(id) == Some(ValueSource::CommandLine)
+    });
+    without_effect
+        .filter_map(|flag| Some(format!("--{}", flag.get_long()?)))
         .collect()
 }
 
@@ -372,7 +374,7 @@ mod tests {
         assert!(
             settings
                 .without_effect
-                .contains(&"--kube_api_qps".to_owned())
+                .contains(&"--kube-api-qps".to_owned())
         );
         assert_eq!(settings.without_effect.len(), 10);
     }

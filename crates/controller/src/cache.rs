@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::dirty::Dirty;
 use crate::memory::Memory;
-use crate::shelf::{Change, Entry, JobName, Place, Shelf};
-use crate::wire::Child;
+use crate::shelf::{Change, Entry, Shelf};
+use crate::wire::{Child, Place};
 
 /// One shelf per kind of child.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Cache {
 
     /// The watch showed an object.
     pub(crate) fn shown(&self, kind: &Kind, child: Child) {
-        let place = child.place();
+        let place = child.place.clone();
         let change = self.on(kind, |shelf| shelf.shown(child));
         self.follow(kind, &place, change);
     }
@@ -73,12 +73,12 @@ impl Cache {
     /// The watch showed an object's end.
     pub(crate) fn ended(&self, kind: &Kind, child: &Child) {
         let change = self.on(kind, |shelf| shelf.ended(child));
-        self.follow(kind, &child.place(), change);
+        self.follow(kind, &child.place, change);
     }
 
     /// A relist showed an object.
     pub(crate) fn relist_shown(&self, kind: &Kind, child: Child) {
-        let place = child.place();
+        let place = child.place.clone();
         let change = self.on(kind, |shelf| shelf.listed(child));
         self.follow(kind, &place, change);
     }
@@ -87,7 +87,7 @@ impl Cache {
     pub(crate) fn relist_ended(&self, kind: &Kind) -> Vec<Place> {
         let (gone, doubtful) = self.on(kind, Shelf::relisted);
         for entry in gone {
-            let place = entry.child.place();
+            let place = entry.child.place.clone();
             self.follow(
                 kind,
                 &place,
@@ -137,7 +137,7 @@ impl Cache {
         }
     }
 
-    fn touch(&self, job: &JobName) {
+    fn touch(&self, job: &Place) {
         self.memory.child_changed(job);
         self.dirty.mark(job);
     }

@@ -9,7 +9,7 @@ use futures::Stream;
 use futures::stream;
 use tokio::sync::Notify;
 
-use crate::shelf::JobName;
+use crate::wire::Place;
 
 /// How long the events that follow one are gathered.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -22,7 +22,7 @@ pub(crate) struct Dirty {
 
 #[derive(Debug, Default)]
 struct Listener {
-    jobs: Mutex<HashSet<JobName>>,
+    jobs: Mutex<HashSet<Place>>,
     news: Notify,
 }
 
@@ -35,7 +35,7 @@ impl Dirty {
     }
 
     /// Tells every listener.
-    pub(crate) fn mark(&self, job: &JobName) {
+    pub(crate) fn mark(&self, job: &Place) {
         for listener in &self.listeners {
             lock(&listener.jobs).insert(job.clone());
             listener.news.notify_one();
@@ -43,7 +43,7 @@ impl Dirty {
     }
 
     /// Jobs to look at, for one listener.
-    pub(crate) fn jobs(self: Arc<Self>, listener: usize) -> impl Stream<Item = Vec<JobName>> {
+    pub(crate) fn jobs(self: Arc<Self>, listener: usize) -> impl Stream<Item = Vec<Place>> {
         stream::unfold((self, false), move |(dirty, pause)| async move {
             if pause {
                 tokio::time::sleep(MOMENT).await;
@@ -51,7 +51,7 @@ impl Dirty {
             let own = &dirty.listeners[listener];
             let jobs = loop {
                 own.news.notified().await;
-                let jobs: Vec<JobName> = lock(&own.jobs).drain().collect();
+                let jobs: Vec<Place> = lock(&own.jobs).drain().collect();
                 if !jobs.is_empty() {
                     break jobs;
                 }
@@ -61,7 +61,7 @@ impl Dirty {
     }
 }
 
-fn lock(jobs: &Mutex<HashSet<JobName>>) -> std::sync::MutexGuard<'_, HashSet<JobName>> {
+fn lock(jobs: &Mutex<HashSet<Place>>) -> std::sync::MutexGuard<'_, HashSet<Place>> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,11 +71,8 @@ mod tests {
 
     use super::*;
 
-    fn job(name: &str) -> JobName {
-        JobName {
-            namespace: "team-a".to_owned(),
-            name: name.to_owned(),
-        }
+    fn job(name: &str) -> Place {
+        Place::new("team-a", name)
     }
 
     #[tokio::test(start_paused = true)]

@@ -175,21 +175,40 @@ impl Lease {
 
     /// Hands the lease over, so that a standby need not wait for it to run out.
     pub(crate) async fn release(&mut self) {
-        let Some(sight) = self.sight.clone() else {
-            return;
-        };
-        if sight.stored.spec.holder_identity.as_deref() != Some(self.identity.as_str()) {
-            return;
+        let mut released = self.try_release().await;
+        if let Err(Fault::Answered { code: 409, .. }) = released {
+            // We were stopped in the middle of a renewal, whose answer we did not see.
+            self.sight = None;
+            released = match self.within(self.api.get(self.target())).await {
+                Ok(text) => self.see(&text),
+                Err(fault) => Err(fault),
+            };
+            if released.is_ok() {
+                released = self.try_release().await;
+            }
         }
-        let mut whole = sight.whole;
+        match released {
+            Ok(()) => tracing::info!("lease released"),
+            Err(fault) => tracing::warn!(error = chain(&fault), "cannot release the lease"),
+        }
+    }
+
+    async fn try_release(&self) -> Result<(), Fault> {
+        let Some(sight) = self.sight.as_ref().filter(|sight| self.holds(sight)) else {
+            return Ok(());
+        };
+        let mut whole = sight.whole.clone();
         whole["spec"]["holderIdentity"] = "".into();
         // As client-go does it: the term of a lease that nobody holds is short.
         whole["spec"]["leaseDurationSeconds"] = 1.into();
         whole["spec"]["renewTime"] = now().into();
-        match self.within(self.api.replace(self.target(), &whole)).await {
-            Ok(_) => tracing::info!("lease released"),
-            Err(fault) => tracing::warn!(error = chain(&fault), "cannot release the lease"),
-        }
+        self.within(self.api.replace(self.target(), &whole))
+            .await
+            .map(drop)
+    }
+
+    fn holds(&self, sight: &Sight) -> bool {
+        sight.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
     }
 
     /// True if we lead now. A conflicting write may not have been a contender's, so that one is
@@ -206,10 +225,7 @@ impl Lease {
 
     async fn look_and_write(&mut self) -> Result<bool, Fault> {
         // A leader knows the lease as it wrote it, so it need not look before it renews.
-        let own = self.sight.as_ref().filter(|sight| {
-            sight.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
-        });
-        if own.is_none() {
+        if !self.sight.as_ref().is_some_and(|sight| self.holds(sight)) {
             match self.within(self.api.get(self.target())).await {
                 Ok(text) => self.see(&text)?,
                 Err(Fault::Answered { code: 404, .. }) => return self.create().await,

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 use planner::Kind;
 use planner::observed::Refusal;
 use tokio::time::Instant;
 
-use crate::shelf::{JobName, Place};
+use crate::wire::{Place, UserJob};
 
 /// A refused object is tried again after this long, then twice as long each time…
 const REFUSED_FIRST: Duration = Duration::from_secs(5);
@@ -20,6 +19,9 @@ const REFUSED_MAX: Duration = Duration::from_secs(60);
 /// A taken name is usually an older job's that is being collected.
 const TAKEN_FIRST: Duration = Duration::from_millis(500);
 const TAKEN_MAX: Duration = Duration::from_secs(30);
+/// A change is of no interest for longer than this, and of so many jobs at once.
+const CHANGE_KEPT: Duration = Duration::from_secs(10);
+const CHANGES_MAX: usize = 512;
 /// An API server that fails this often in a row on one object will go on, so the job says so.
 const FAILURES_TO_REPORT: u32 = 3;
 
@@ -28,14 +30,14 @@ const FAILURES_TO_REPORT: u32 = 3;
 pub(crate) struct Memory {
     jobs: Mutex<HashMap<String, JobMemory>>,
     taken: Mutex<BTreeMap<(Kind, Place), Taken>>,
-    changed: Mutex<HashMap<JobName, Instant>>,
+    changed: Mutex<HashMap<Place, Instant>>,
 }
 
 /// What we know of one job, by UID.
 #[derive(Debug, Default)]
 pub(crate) struct JobMemory {
     /// Answer to our last status write, while the watch has not caught up with it.
-    pub(crate) written: Option<Arc<DynamicObject>>,
+    pub(crate) written: Option<Arc<UserJob>>,
     /// When that was.
     pub(crate) written_at: Option<Instant>,
     /// The key Secret exists and is the job's own.
@@ -57,23 +59,31 @@ struct Refused {
 
 #[derive(Debug)]
 struct Taken {
-    job: JobName,
+    job: Place,
     delay: Duration,
     retry_at: Timestamp,
 }
 
 impl Memory {
-    /// Looks at, or changes, what is known of a job.
-    pub(crate) fn on<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
+    /// A pass over the job begins.
+    pub(crate) fn begin(&self, uid: &str) {
         let mut jobs = lock(&self.jobs);
-        match jobs.get_mut(uid) {
+        if !jobs.contains_key(uid) {
+            jobs.insert(uid.to_owned(), JobMemory::default());
+        }
+    }
+
+    /// Looks at, or changes, what is known of a job. Of a job that was deleted meanwhile, nothing
+    /// is known and nothing will be remembered.
+    pub(crate) fn on<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
+        match lock(&self.jobs).get_mut(uid) {
             Some(job) => look(job),
-            None => look(jobs.entry(uid.to_owned()).or_default()),
+            None => look(&mut JobMemory::default()),
         }
     }
 
     /// The job is gone.
-    pub(crate) fn forget(&self, uid: &str, job: &JobName) {
+    pub(crate) fn forget(&self, uid: &str, job: &Place) {
         lock(&self.jobs).remove(uid);
         lock(&self.taken).retain(|_, taken| taken.job != *job);
         lock(&self.changed).remove(job);
@@ -88,17 +98,22 @@ impl Memory {
     }
 
     /// A child of the job changed just now.
-    pub(crate) fn child_changed(&self, job: &JobName) {
-        lock(&self.changed).insert(job.clone(), Instant::now());
+    pub(crate) fn child_changed(&self, job: &Place) {
+        let mut changed = lock(&self.changed);
+        // Anybody may label pods as ours and name owners that do not exist.
+        if changed.len() >= CHANGES_MAX {
+            changed.retain(|_, at| at.elapsed() < CHANGE_KEPT);
+        }
+        changed.insert(job.clone(), Instant::now());
     }
 
     /// When a child of the job last changed.
-    pub(crate) fn last_change(&self, job: &JobName) -> Option<Instant> {
+    pub(crate) fn last_change(&self, job: &Place) -> Option<Instant> {
         lock(&self.changed).get(job).copied()
     }
 
     /// Somebody else's object holds the name.
-    pub(crate) fn take(&self, kind: &Kind, place: &Place, job: JobName, now: Timestamp) {
+    pub(crate) fn take(&self, kind: &Kind, place: &Place, job: Place, now: Timestamp) {
         let mut taken = lock(&self.taken);
         let key = (kind.clone(), place.clone());
         let delay = doubled(
@@ -132,7 +147,7 @@ impl Memory {
     }
 
     /// The name is free, or is told of by the watch. Returns the job that waited for it.
-    pub(crate) fn release(&self, kind: &Kind, place: &Place) -> Option<JobName> {
+    pub(crate) fn release(&self, kind: &Kind, place: &Place) -> Option<Place> {
         let mut taken = lock(&self.taken);
         if taken.is_empty() {
             return None;
@@ -227,17 +242,11 @@ mod tests {
     }
 
     fn place() -> Place {
-        Place {
-            namespace: "team-a".to_owned(),
-            name: "ring".to_owned(),
-        }
+        Place::new("team-a", "ring")
     }
 
-    fn job() -> JobName {
-        JobName {
-            namespace: "team-a".to_owned(),
-            name: "ring".to_owned(),
-        }
+    fn job() -> Place {
+        Place::new("team-a", "job")
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 use planner::job::Owner;
 use planner::observed::{Observed, Pod, Slot};
 use planner::{Job, Kind, Recorded};
@@ -16,8 +15,8 @@ use crate::apply;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::reconcile::Context;
-use crate::shelf::{Entry, JobName, Place};
-use crate::wire::{self, Facts, Role};
+use crate::shelf::Entry;
+use crate::wire::{self, Facts, Place, Role, UserJob};
 
 /// A look, and when another one is worth it though nothing may have changed.
 #[derive(Debug)]
@@ -39,30 +38,26 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         retry_at: Vec::new(),
     };
 
-    let service = names.slot(&Kind::Service, job.service_name(), |facts| match facts {
-        Facts::Service(service) => Some(service.clone()),
-        _ => None,
-    });
-    let config = names.slot(&Kind::ConfigMap, job.config_name(), |facts| match facts {
-        Facts::Config(config) => Some(config.clone()),
-        _ => None,
-    });
-    let launcher = names.slot(&Kind::Job, job.launcher_name(), |facts| match facts {
-        Facts::Job(launcher) => Some((**launcher).clone()),
-        _ => None,
-    });
+    let service = names.slot(&Kind::Service, &job.service_name(), Facts::service);
+    let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
+    let launcher = names.slot(&Kind::Job, &job.launcher_name(), Facts::launcher);
     let pod_group = match &context.site.gang {
         None => Slot::Absent,
-        Some(scheduler) => {
-            let kind = Kind::pod_group(scheduler);
-            names.slot(&kind, job.pod_group_name(), |facts| match facts {
-                Facts::PodGroup(group) => Some(group.clone()),
-                _ => None,
-            })
-        }
+        Some(scheduler) => names.slot(
+            &Kind::pod_group(scheduler),
+            &job.pod_group_name(),
+            Facts::pod_group,
+        ),
     };
     let key = match key {
-        Slot::Absent if names.is_taken(&Kind::Secret, &job.key_name()) => Slot::Foreign,
+        Slot::Absent
+            if names.is_taken(
+                &Kind::Secret,
+                &Place::new(&job.owner.namespace, &job.key_name()),
+            ) =>
+        {
+            Slot::Foreign
+        }
         other => other,
     };
     let foreign_workers = names.foreign_workers(job);
@@ -98,14 +93,10 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
 }
 
 /// The job as last written by us, while the watch has not caught up with that.
-pub(crate) async fn newest(
-    context: &Context,
-    stored: Arc<DynamicObject>,
-) -> Result<Arc<DynamicObject>, Error> {
-    let uid = stored.metadata.uid.clone().unwrap_or_default();
+pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
+    let uid = stored.uid().to_owned();
     let written = context.memory.on(&uid, |memory| {
-        let version = |object: &DynamicObject| wire::version(&object.metadata);
-        let ahead = |written: &Arc<DynamicObject>| version(written) > version(&stored);
+        let ahead = |written: &Arc<UserJob>| written.version() > stored.version();
         memory.written = memory.written.take().filter(ahead);
         memory.written.clone().zip(memory.written_at)
     });
@@ -118,11 +109,7 @@ pub(crate) async fn newest(
     }
 }
 
-async fn fetch(
-    context: &Context,
-    stored: &Arc<DynamicObject>,
-    uid: &str,
-) -> Result<Arc<DynamicObject>, Error> {
+async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Arc<UserJob>, Error> {
     let fault = |source| Error::Observe {
         job: crate::reconcile::label(stored),
         what: "the newest version".to_owned(),
@@ -134,7 +121,7 @@ async fn fetch(
         name: stored.metadata.name.as_deref().unwrap_or_default(),
     };
     let text = context.api.get(target).await.map_err(fault)?;
-    let live: DynamicObject =
+    let live: UserJob =
         serde_json::from_str(&text).map_err(|error| fault(Fault::Unreadable(error)))?;
     let live = Arc::new(live);
     context
@@ -147,10 +134,7 @@ async fn fetch(
 /// gone. Only the API server knows, and a job must not be blind to its own launcher.
 async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Result<(), Error> {
     let (owner, name) = (&job.owner, job.launcher_name());
-    let place = Place {
-        namespace: owner.namespace.clone(),
-        name: name.clone(),
-    };
+    let place = Place::new(&owner.namespace, &name);
     let hidden = recorded.outcome.is_none()
         && context
             .cache
@@ -179,10 +163,7 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<(
         return Ok(Slot::Absent);
     }
     let name = job.key_name();
-    let place = Place {
-        namespace: owner.namespace.clone(),
-        name: name.clone(),
-    };
+    let place = Place::new(&owner.namespace, &name);
     if context
         .memory
         .taken_until(&Kind::Secret, &place, Timestamp::now())
@@ -224,24 +205,13 @@ pub(crate) async fn owner_of(
         name,
     };
     let text = context.api.get_metadata(target).await?;
-    let object: DynamicObject = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
-    let owners = object.metadata.owner_references.unwrap_or_default();
-    Ok(owners
-        .into_iter()
-        .find(|owner| owner.controller == Some(true))
-        .map(|owner| owner.uid))
+    wire::controller(&text).map_err(Fault::Unreadable)
 }
 
 /// Remembers that somebody else holds a name that a job needs.
 pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &str) {
-    let place = Place {
-        namespace: owner.namespace.clone(),
-        name: name.to_owned(),
-    };
-    let job = JobName {
-        namespace: owner.namespace.clone(),
-        name: owner.name.clone(),
-    };
+    let place = Place::new(&owner.namespace, name);
+    let job = Place::new(&owner.namespace, &owner.name);
     context.memory.take(kind, &place, job, Timestamp::now());
 }
 
@@ -280,18 +250,15 @@ impl Names<'_> {
     fn slot<T>(
         &mut self,
         kind: &Kind,
-        name: String,
+        name: &str,
         read: impl FnOnce(&Facts) -> Option<T>,
     ) -> Slot<T> {
-        let place = Place {
-            namespace: self.owner.namespace.clone(),
-            name,
-        };
+        let place = Place::new(&self.owner.namespace, name);
         let uid = &self.owner.uid;
         let known = self.context.cache.on(kind, |shelf| {
-            let entry = shelf.get(&place)?;
-            Some(if is_owned_by(entry, uid) {
-                read(&entry.child.facts)
+            let child = &shelf.get(&place)?.child;
+            Some(if child.is_owned_by(uid) {
+                read(&child.facts)
             } else {
                 None
             })
@@ -299,41 +266,40 @@ impl Names<'_> {
         match known {
             Some(Some(object)) => Slot::Ours(object),
             Some(None) => Slot::Foreign,
-            None if self.is_taken(kind, &place.name) => Slot::Foreign,
+            None if self.is_taken(kind, &place) => Slot::Foreign,
             None => Slot::Absent,
         }
     }
 
-    fn is_taken(&mut self, kind: &Kind, name: &str) -> bool {
-        let place = Place {
-            namespace: self.owner.namespace.clone(),
-            name: name.to_owned(),
-        };
-        let until = self.context.memory.taken_until(kind, &place, self.now);
+    fn is_taken(&mut self, kind: &Kind, place: &Place) -> bool {
+        let until = self.context.memory.taken_until(kind, place, self.now);
         self.retry_at.extend(until);
         until.is_some()
     }
 
     fn foreign_workers(&mut self, job: &Job) -> Vec<String> {
         let uid = &self.owner.uid;
-        let names = (0..job.worker_count()).map(|index| job.worker_name(index));
-        let held: Vec<(String, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
-            names
-                .map(|name| {
-                    let place = Place {
-                        namespace: self.owner.namespace.clone(),
-                        name,
-                    };
-                    let ours = shelf.get(&place).map(|entry| is_owned_by(entry, uid));
-                    (place.name, ours)
+        let namespace: Arc<str> = self.owner.namespace.as_str().into();
+        let places = (0..job.worker_count()).map(|index| Place {
+            namespace: Arc::clone(&namespace),
+            name: job.worker_name(index).into(),
+        });
+        let held: Vec<(Place, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
+            let ours = |place: &Place| Some(shelf.get(place)?.child.is_owned_by(uid));
+            places
+                .map(|place| {
+                    let ours = ours(&place);
+                    (place, ours)
                 })
                 .collect()
         });
-        let foreign = held.into_iter().filter(|(name, ours)| match ours {
+        let foreign = held.into_iter().filter(|(place, ours)| match ours {
             Some(ours) => !ours,
-            None => self.is_taken(&Kind::Pod, name),
+            None => self.is_taken(&Kind::Pod, place),
         });
-        foreign.map(|(name, _)| name).collect()
+        foreign
+            .map(|(place, _)| place.name.as_ref().to_owned())
+            .collect()
     }
 }
 
@@ -378,42 +344,14 @@ impl Pods<'_> {
 
     /// Somebody gave a pod of theirs the labels of our workers.
     fn foreign_in_selection(&self) -> bool {
-        let uid = &self.job.owner.uid;
+        let worker = |entry: &Entry| matches!(&entry.child.facts, Facts::Pod(facts) if facts.role == Role::Worker);
         self.context.cache.on(&Kind::Pod, |shelf| {
-            shelf.claiming(uid).any(|entry| {
-                let worker = matches!(
-                    entry.child.facts,
-                    Facts::Pod {
-                        role: Role::Worker,
-                        ..
-                    }
-                );
-                worker && !is_owned_by(entry, uid)
-            })
+            shelf.claiming(&self.job.owner.uid).any(worker)
         })
     }
 }
 
-fn is_owned_by(entry: &Entry, uid: &str) -> bool {
-    entry
-        .child
-        .owner
-        .as_ref()
-        .is_some_and(|owner| owner.uid == uid)
-}
-
 fn pod(entry: &Entry) -> Option<(Pod, Role)> {
-    match &entry.child.facts {
-        Facts::Pod { pod, role } => {
-            let deleting = pod.deleting || entry.doomed;
-            Some((
-                Pod {
-                    deleting,
-                    ..pod.clone()
-                },
-                *role,
-            ))
-        }
-        Facts::Service(_) | Facts::Config(_) | Facts::Job(_) | Facts::PodGroup(_) => None,
-    }
+    let facts = entry.child.facts.pod()?;
+    Some((facts.pod(&entry.child, entry.doomed), facts.role))
 }

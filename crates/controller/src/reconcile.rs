@@ -8,7 +8,7 @@ use std::time::Duration;
 use dialects::{Dialect, Finding};
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::ApiResource;
 use kube::runtime::controller::Action as Requeue;
 use planner::observed::Site;
 use planner::{Job, Plan};
@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::observe::{self, Look};
 use crate::priorities::Priorities;
 use crate::report::{Said, report};
+use crate::wire::UserJob;
 
 /// Looks in one pass: enough to see one's own work, too few to spin.
 const ROUNDS_MAX: usize = 4;
@@ -49,10 +50,11 @@ pub(crate) struct Context {
 
 /// One pass over one job.
 pub(crate) async fn reconcile(
-    stored: Arc<DynamicObject>,
+    stored: Arc<UserJob>,
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
     context.cache.listed().await; // client: watches
+    context.memory.begin(stored.uid());
     let start = Instant::now();
     // One job that we do not understand must not stop the others.
     let result = AssertUnwindSafe(pass(&context, Arc::clone(&stored)))
@@ -73,14 +75,15 @@ pub(crate) async fn reconcile(
         .reconcile_seconds
         .observe(start.elapsed().as_secs_f64());
     if result.is_ok() {
-        let uid = stored.metadata.uid.as_deref().unwrap_or_default();
-        context.memory.on(uid, |memory| memory.failures = 0);
+        context
+            .memory
+            .on(stored.uid(), |memory| memory.failures = 0);
     }
     Ok(result?.map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
 /// Returns when to come back though nothing may have changed.
-async fn pass(context: &Context, stored: Arc<DynamicObject>) -> Result<Option<Duration>, Error> {
+async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
     if stored.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
@@ -88,7 +91,7 @@ async fn pass(context: &Context, stored: Arc<DynamicObject>) -> Result<Option<Du
     // Once, and once more after a status was written: the outcome must be on record before
     // anything is cleaned up.
     for _ in 0..2 {
-        let whole = whole(&job, &context.resource); // no client
+        let whole = job.whole(&context.resource); // no client
         if (context.dialect.managed_elsewhere)(&whole) {
             return Ok(None);
         }
@@ -181,14 +184,9 @@ fn until(at: Timestamp, now: Timestamp) -> Duration {
 }
 
 /// What to do after a pass that failed.
-pub(crate) fn error_policy(
-    job: Arc<DynamicObject>,
-    error: &Error,
-    context: Arc<Context>,
-) -> Requeue {
+pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Context>) -> Requeue {
     context.metrics.count_error(error.step());
-    let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let failures = context.memory.on(uid, |memory| {
+    let failures = context.memory.on(job.uid(), |memory| {
         memory.failures = memory.failures.saturating_add(1);
         memory.failures
     });
@@ -217,16 +215,8 @@ fn after(retry: Retry, failures: u32) -> Option<Duration> {
     }
 }
 
-/// The job as the dialect sees it: whole, with its type.
-fn whole(job: &DynamicObject, resource: &ApiResource) -> Value {
-    let mut whole = serde_json::to_value(job).expect("what came as JSON goes as JSON");
-    whole["apiVersion"] = resource.api_version.as_str().into();
-    whole["kind"] = resource.kind.as_str().into();
-    whole
-}
-
 /// The job's name for people.
-pub(crate) fn label(job: &DynamicObject) -> String {
+pub(crate) fn label(job: &UserJob) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     format!(
         "{}/{}",

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use dialects::{Event, Finding, Report, Urgency};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 use planner::{Recorded, Verdict};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -17,7 +16,7 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::merge;
 use crate::reconcile::{Context, label};
-use crate::shelf::JobName;
+use crate::wire::UserJob;
 
 /// Progress is written when no pod has changed for this long…
 const QUIET: Duration = Duration::from_secs(2);
@@ -32,13 +31,13 @@ pub(crate) enum Said {
     /// It will be said after this long.
     Later(Duration),
     /// It was said; this is the job now.
-    Written(Arc<DynamicObject>),
+    Written(Arc<UserJob>),
 }
 
 /// Reports one finding about one job.
 pub(crate) async fn report(
     context: &Context,
-    job: &Arc<DynamicObject>,
+    job: &Arc<UserJob>,
     whole: &Value,
     finding: &Finding<'_>,
     now: Timestamp,
@@ -79,8 +78,8 @@ pub(crate) async fn report(
         }
     };
     let before = (context.dialect.recorded)(whole);
-    let after = serde_json::to_value(&*written).map(|whole| (context.dialect.recorded)(&whole));
-    count(context, &before, &after.unwrap_or_default());
+    let after = (context.dialect.recorded)(&written.whole(&context.resource));
+    count(context, &before, &after);
     for event in &events {
         tracing::info!(job = label(job), reason = event.reason, "{}", event.message);
     }
@@ -90,15 +89,9 @@ pub(crate) async fn report(
 
 /// The API server takes no status of this job, because it checks the whole object and the stored
 /// spec does not pass. The events are then all that its user gets to see: once per version.
-async fn tell_without_status(
-    context: &Context,
-    job: &DynamicObject,
-    events: &[Event],
-    now: Timestamp,
-) {
-    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+async fn tell_without_status(context: &Context, job: &UserJob, events: &[Event], now: Timestamp) {
     let generation = job.metadata.generation;
-    let told = context.memory.on(uid, |memory| {
+    let told = context.memory.on(job.uid(), |memory| {
         std::mem::replace(&mut memory.told_without_status, generation) == generation
     });
     if !told {
@@ -112,11 +105,7 @@ async fn tell_without_status(
 
 /// Applies only to the very version that was looked at: a status is never computed from an older
 /// spec than it is written for.
-async fn write(
-    context: &Context,
-    job: &DynamicObject,
-    status: Value,
-) -> Result<Arc<DynamicObject>, Fault> {
+async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, Fault> {
     let target = Target {
         resource: &context.resource,
         namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
@@ -130,26 +119,19 @@ async fn write(
         "status": status,
     });
     let text = context.api.merge(target, Some("status"), &patch).await?;
-    let mut written: DynamicObject = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
-    written.metadata.managed_fields = None;
+    let mut written: UserJob = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    written.slim();
     let written = Arc::new(written);
-    context
-        .memory
-        .on(job.metadata.uid.as_deref().unwrap_or_default(), |memory| {
-            memory.written = Some(Arc::clone(&written));
-            memory.written_at = Some(Instant::now());
-        });
+    context.memory.on(job.uid(), |memory| {
+        memory.written = Some(Arc::clone(&written));
+        memory.written_at = Some(Instant::now());
+    });
     Ok(written)
 }
 
-fn until_quiet(context: &Context, job: &DynamicObject) -> Duration {
-    let name = JobName {
-        namespace: job.metadata.namespace.clone().unwrap_or_default(),
-        name: job.metadata.name.clone().unwrap_or_default(),
-    };
-    let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let changed_at = context.memory.last_change(&name);
-    let written_at = context.memory.on(uid, |memory| memory.written_at);
+fn until_quiet(context: &Context, job: &UserJob) -> Duration {
+    let changed_at = context.memory.last_change(&job.place());
+    let written_at = context.memory.on(job.uid(), |memory| memory.written_at);
     wait(Instant::now(), changed_at, written_at)
 }
 

@@ -9,7 +9,6 @@ use anyhow::{Context as _, bail};
 use dialects::{DIALECTS, Dialect};
 use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
-use kube::core::DynamicObject;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
 use planner::observed::Site;
@@ -26,6 +25,7 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::reconcile::{Context, error_policy, reconcile};
 use crate::watch::{self, Watch};
+use crate::wire::{Place, UserJob};
 use crate::{connect, wire};
 
 /// Passes that still run when we are told to stop get this long.
@@ -153,7 +153,7 @@ impl Operator {
 fn control(
     context: Context,
     watch: &Watch,
-    events: impl futures::Stream<Item = crate::shelf::JobName> + Send + 'static,
+    events: impl futures::Stream<Item = Place> + Send + 'static,
     concurrency: u16,
     stop: Stop,
 ) -> impl Future<Output = ()> {
@@ -166,7 +166,7 @@ fn control(
     });
     let named = resource.clone();
     let events = events.map(move |job| {
-        ObjectRef::<DynamicObject>::new_with(&job.name, named.clone()).within(&job.namespace)
+        ObjectRef::<UserJob>::new_with(&job.name, named.clone()).within(&job.namespace)
     });
     Controller::for_stream_with(jobs, store, resource)
         .with_config(controller::Config::default().concurrency(concurrency))

@@ -5,25 +5,27 @@
 //! up with them. A view older than our own writes is how controllers do things twice.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
-use crate::wire::Child;
+use crate::wire::{Child, Controller, Place};
 
 /// Objects of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     entries: HashMap<Place, Entry>,
-    by_owner: HashMap<String, BTreeSet<Place>>,
-    by_claim: HashMap<String, BTreeSet<Place>>,
+    by_owner: HashMap<Arc<str>, Family>,
+    /// Only objects whose label names a job that does not own them.
+    by_claim: HashMap<Arc<str>, BTreeSet<Place>>,
     departed: Departed,
     /// Places that the running relist has shown so far.
     relist: Option<HashSet<Place>>,
 }
 
-/// Where an object stands: at most one at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+/// Objects of one owner, which they all name: its name is kept once.
+#[derive(Debug)]
+struct Family {
+    owner: Arc<Controller>,
+    places: BTreeSet<Place>,
 }
 
 /// An object, and what we did to it.
@@ -42,25 +44,15 @@ pub(crate) struct Change {
     /// The object that was there before, if it is no longer.
     pub(crate) gone: Option<Entry>,
     /// The job of the object that is there now, if anything new was told of it.
-    pub(crate) news_for: Option<JobName>,
-}
-
-/// Which job, by the name that its children spell.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct JobName {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) news_for: Option<Place>,
 }
 
 impl Shelf {
     /// The watch showed an object.
     pub(crate) fn shown(&mut self, child: Child) -> Change {
-        let place = child.place();
+        let known = self.entries.get(&child.place);
         let stale = self.departed.covers(&child)
-            || self
-                .entries
-                .get(&place)
-                .is_some_and(|entry| child.version < entry.child.version);
+            || known.is_some_and(|entry| child.version < entry.child.version);
         if stale {
             return Change::default();
         }
@@ -69,25 +61,19 @@ impl Shelf {
 
     /// The watch showed an object's end.
     pub(crate) fn ended(&mut self, child: &Child) -> Change {
-        self.departed.add(child.uid.clone(), child.version);
-        let place = child.place();
-        let same = self.entries.get(&place).is_some_and(|entry| {
+        self.departed.add(&child.uid, child.version);
+        let same = self.entries.get(&child.place).is_some_and(|entry| {
             entry.child.uid == child.uid && child.version >= entry.child.version
         });
-        if same {
-            Change {
-                gone: self.take(&place),
-                news_for: None,
-            }
-        } else {
-            Change::default()
+        Change {
+            gone: if same { self.take(&child.place) } else { None },
+            news_for: None,
         }
     }
 
     /// The API server answered one of our requests with an object.
     pub(crate) fn answered(&mut self, child: Child) {
-        let place = child.place();
-        let known = self.entries.get(&place);
+        let known = self.entries.get(&child.place);
         let stale = self.departed.covers(&child)
             || known.is_some_and(|entry| child.version <= entry.child.version);
         if !stale {
@@ -97,45 +83,47 @@ impl Shelf {
 
     /// The API server answered that this very object is gone.
     pub(crate) fn absent(&mut self, place: &Place, uid: &str) {
-        self.departed.add(uid.to_owned(), u64::MAX);
+        self.departed.add(uid, u64::MAX);
         if self
             .entries
             .get(place)
-            .is_some_and(|entry| entry.child.uid == uid)
+            .is_some_and(|entry| *entry.child.uid == *uid)
         {
             self.take(place);
         }
     }
 
     /// The API server answered that this object will go, without showing it again.
-    pub(crate) fn doom(&mut self, place: &Place) {
+    pub(crate) fn doom(&mut self, place: &Place, uid: Option<&str>) {
         if let Some(entry) = self.entries.get_mut(place) {
-            entry.doomed = true;
+            entry.doomed |= uid.is_none_or(|uid| *entry.child.uid == *uid);
         }
     }
 
-    /// A relist began.
+    /// A relist began. It is a new beginning: it may rightly show what has ended before (a
+    /// restored etcd), and a list that lags is soon followed by the end of what it shows.
     pub(crate) fn relist(&mut self) {
         self.relist = Some(HashSet::new());
+        self.departed = Departed::default();
     }
 
-    /// A relist showed an object. Unlike an event, it may rightly show an older version than we
-    /// know (a restored etcd); only our own writes stand against it.
+    /// A relist showed an object. Unlike an event, it may show an older version than we know;
+    /// only our own writes stand against it.
     pub(crate) fn listed(&mut self, child: Child) -> Change {
-        let place = child.place();
         if let Some(listed) = &mut self.relist {
-            listed.insert(place.clone());
+            listed.insert(child.place.clone());
         }
-        let stale = self.departed.covers(&child)
-            || self
-                .entries
-                .get(&place)
-                .is_some_and(|entry| entry.unseen && child.version < entry.child.version);
+        let known = self.entries.get(&child.place);
+        let stale = known.is_some_and(|entry| entry.unseen && child.version < entry.child.version);
         if stale {
-            Change::default()
-        } else {
-            self.put(child, false)
+            return Change::default();
         }
+        let place = child.place.clone();
+        let change = self.put(child, false);
+        if let Some(entry) = self.entries.get_mut(&place) {
+            entry.doomed = false;
+        }
+        change
     }
 
     /// A relist ended: what it did not show is gone, except what only our own writes tell of.
@@ -144,14 +132,16 @@ impl Shelf {
         let listed = self.relist.take().unwrap_or_default();
         let missing = self
             .entries
-            .iter()
-            .filter(|(place, _)| !listed.contains(*place));
-        let (doubtful, gone): (Vec<_>, Vec<_>) = missing.partition(|(_, entry)| entry.unseen);
-        let doubtful = doubtful
-            .into_iter()
-            .map(|(place, _)| place.clone())
-            .collect();
-        let gone: Vec<Place> = gone.into_iter().map(|(place, _)| place.clone()).collect();
+            .values()
+            .filter(|entry| !listed.contains(&entry.child.place));
+        let (doubtful, gone): (Vec<&Entry>, Vec<&Entry>) = missing.partition(|entry| entry.unseen);
+        let places = |entries: Vec<&Entry>| -> Vec<Place> {
+            entries
+                .into_iter()
+                .map(|entry| entry.child.place.clone())
+                .collect()
+        };
+        let (doubtful, gone) = (places(doubtful), places(gone));
         (
             gone.iter().filter_map(|place| self.take(place)).collect(),
             doubtful,
@@ -165,27 +155,23 @@ impl Shelf {
 
     /// Objects that an owner controls.
     pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Entry> {
-        self.indexed(self.by_owner.get(uid))
+        self.at(self.by_owner.get(uid).map(|family| &family.places))
     }
 
-    /// Objects whose label names a job.
+    /// Objects whose label names a job that does not control them.
     pub(crate) fn claiming(&self, uid: &str) -> impl Iterator<Item = &Entry> {
-        self.indexed(self.by_claim.get(uid))
+        self.at(self.by_claim.get(uid))
     }
 
-    fn indexed<'a>(
-        &'a self,
-        places: Option<&'a BTreeSet<Place>>,
-    ) -> impl Iterator<Item = &'a Entry> {
+    fn at<'a>(&'a self, places: Option<&'a BTreeSet<Place>>) -> impl Iterator<Item = &'a Entry> {
         places
             .into_iter()
             .flatten()
             .filter_map(|place| self.entries.get(place))
     }
 
-    fn put(&mut self, child: Child, unseen: bool) -> Change {
-        let place = child.place();
-        let before = self.take(&place);
+    fn put(&mut self, mut child: Child, unseen: bool) -> Change {
+        let before = self.take(&child.place);
         let same = before
             .as_ref()
             .is_some_and(|entry| entry.child.uid == child.uid);
@@ -193,21 +179,10 @@ impl Shelf {
         let news = before
             .as_ref()
             .is_none_or(|entry| !entry.child.tells_the_same_as(&child));
-        if let Some(owner) = &child.owner {
-            self.by_owner
-                .entry(owner.uid.clone())
-                .or_default()
-                .insert(place.clone());
-        }
-        if let Some(job) = &child.claims {
-            self.by_claim
-                .entry(job.clone())
-                .or_default()
-                .insert(place.clone());
-        }
+        self.index(&mut child);
         let news_for = child.job().filter(|_| news);
         self.entries.insert(
-            place,
+            child.place.clone(),
             Entry {
                 child,
                 unseen,
@@ -220,70 +195,79 @@ impl Shelf {
         }
     }
 
+    /// Notes whose it is, and lets it share the names of its family.
+    fn index(&mut self, child: &mut Child) {
+        if let Some(owner) = &mut child.owner {
+            let family = self
+                .by_owner
+                .entry(Arc::clone(&owner.uid))
+                .or_insert_with(|| Family {
+                    owner: Arc::clone(owner),
+                    places: BTreeSet::new(),
+                });
+            if family.owner == *owner {
+                *owner = Arc::clone(&family.owner);
+            }
+            if let Some(relative) = family.places.first()
+                && relative.namespace == child.place.namespace
+            {
+                child.place.namespace = Arc::clone(&relative.namespace);
+            }
+            if child.claims.as_ref() == Some(&owner.uid) {
+                child.claims = Some(Arc::clone(&owner.uid));
+            }
+            family.places.insert(child.place.clone());
+        }
+        if let Some(job) = child.foreign_claim() {
+            self.by_claim
+                .entry(Arc::clone(job))
+                .or_default()
+                .insert(child.place.clone());
+        }
+    }
+
     fn take(&mut self, place: &Place) -> Option<Entry> {
         let entry = self.entries.remove(place)?;
-        if let Some(owner) = &entry.child.owner {
-            unindex(&mut self.by_owner, &owner.uid, place);
+        if let Some(owner) = &entry.child.owner
+            && let Some(family) = self.by_owner.get_mut(&owner.uid)
+        {
+            family.places.remove(place);
+            if family.places.is_empty() {
+                self.by_owner.remove(&owner.uid);
+            }
         }
-        if let Some(job) = &entry.child.claims {
-            unindex(&mut self.by_claim, job, place);
+        if let Some(job) = entry.child.foreign_claim()
+            && let Some(places) = self.by_claim.get_mut(job)
+        {
+            places.remove(place);
+            if places.is_empty() {
+                self.by_claim.remove(job);
+            }
         }
         Some(entry)
     }
 }
 
-fn unindex(index: &mut HashMap<String, BTreeSet<Place>>, key: &str, place: &Place) {
-    if let Some(places) = index.get_mut(key) {
-        places.remove(place);
-        if places.is_empty() {
-            index.remove(key);
-        }
-    }
-}
-
 impl Child {
-    /// Where it stands.
-    pub(crate) fn place(&self) -> Place {
-        Place {
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
-    }
-
-    /// The job it belongs to: its owner, or the owner of the Job that made it, which is known by
-    /// the way we name Jobs.
-    pub(crate) fn job(&self) -> Option<JobName> {
-        let owner = self.owner.as_ref()?;
-        let name = match owner.kind.as_str() {
-            "Job" => owner.name.strip_suffix("-launcher")?,
-            _ => owner.name.as_str(),
-        };
-        Some(JobName {
-            namespace: self.namespace.clone(),
-            name: name.to_owned(),
-        })
-    }
-
-    fn tells_the_same_as(&self, other: &Self) -> bool {
-        self.uid == other.uid
-            && self.owner == other.owner
-            && self.claims == other.claims
-            && self.facts == other.facts
+    /// The job that its label names, if that is not its owner.
+    fn foreign_claim(&self) -> Option<&Arc<str>> {
+        self.claims.as_ref().filter(|job| !self.is_owned_by(job))
     }
 }
 
 /// The last few objects that ended, so that a late event of one does not bring it back.
 #[derive(Debug, Default)]
 struct Departed {
-    last_versions: HashMap<String, u64>,
-    order: VecDeque<String>,
+    last_versions: HashMap<Arc<str>, u64>,
+    order: VecDeque<Arc<str>>,
 }
 
 impl Departed {
     const MAX: usize = 1024;
 
-    fn add(&mut self, uid: String, version: u64) {
-        let known = self.last_versions.insert(uid.clone(), version);
+    fn add(&mut self, uid: &str, version: u64) {
+        let uid: Arc<str> = uid.into();
+        let known = self.last_versions.insert(Arc::clone(&uid), version);
         if known.is_none() {
             self.order.push_back(uid);
         }
@@ -306,20 +290,19 @@ impl Departed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Controller, Facts};
+    use crate::wire::Facts;
 
     fn object(name: &str, uid: &str, version: u64) -> Child {
         Child {
-            namespace: "team-a".to_owned(),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
+            place: Place::new("team-a", name),
+            uid: uid.into(),
             version,
-            owner: Some(Controller {
+            owner: Some(Arc::new(Controller {
                 kind: "MPIJob".to_owned(),
                 name: "ring".to_owned(),
-                uid: "job-1".to_owned(),
-            }),
-            claims: Some("job-1".to_owned()),
+                uid: "job-1".into(),
+            })),
+            claims: Some("job-1".into()),
             watched: true,
             facts: Facts::Config(planner::observed::Config {
                 uid: uid.to_owned(),
@@ -329,11 +312,9 @@ mod tests {
     }
 
     fn version_of(shelf: &Shelf, name: &str) -> Option<u64> {
-        let place = Place {
-            namespace: "team-a".to_owned(),
-            name: name.to_owned(),
-        };
-        shelf.get(&place).map(|entry| entry.child.version)
+        shelf
+            .get(&Place::new("team-a", name))
+            .map(|entry| entry.child.version)
     }
 
     #[test]
@@ -388,7 +369,7 @@ mod tests {
     #[test]
     fn what_we_deleted_stays_deleted_until_the_watch_agrees() {
         let mut shelf = Shelf::default();
-        let place = object("a", "u1", 5).place();
+        let place = object("a", "u1", 5).place;
         shelf.shown(object("a", "u1", 5));
         shelf.absent(&place, "u1");
         shelf.shown(object("a", "u1", 6));
@@ -400,12 +381,14 @@ mod tests {
     #[test]
     fn a_doomed_object_stays_doomed_through_later_events() {
         let mut shelf = Shelf::default();
-        let place = object("a", "u1", 5).place();
+        let place = object("a", "u1", 5).place;
         shelf.shown(object("a", "u1", 5));
-        shelf.doom(&place);
+        shelf.doom(&place, Some("u1"));
         shelf.shown(object("a", "u1", 6));
         assert!(shelf.get(&place).is_some_and(|entry| entry.doomed));
         shelf.shown(object("a", "u2", 7));
+        assert!(shelf.get(&place).is_some_and(|entry| !entry.doomed));
+        shelf.doom(&place, Some("u1"));
         assert!(shelf.get(&place).is_some_and(|entry| !entry.doomed));
     }
 
@@ -418,7 +401,7 @@ mod tests {
         shelf.listed(object("b", "u2", 6));
         let (gone, doubtful) = shelf.relisted();
         assert_eq!(gone.len(), 1);
-        assert_eq!(gone[0].child.name, "a");
+        assert_eq!(*gone[0].child.place.name, *"a");
         assert!(doubtful.is_empty());
         assert_eq!(shelf.owned_by("job-1").count(), 1);
     }
@@ -430,7 +413,7 @@ mod tests {
         shelf.answered(object("a", "u1", 9));
         let (gone, doubtful) = shelf.relisted();
         assert!(gone.is_empty());
-        assert_eq!(doubtful, [object("a", "u1", 9).place()]);
+        assert_eq!(doubtful, [object("a", "u1", 9).place]);
         assert_eq!(version_of(&shelf, "a"), Some(9));
     }
 
@@ -466,8 +449,14 @@ mod tests {
         stolen.claims = None;
         shelf.shown(stolen);
         assert_eq!(shelf.owned_by("job-1").count(), 0);
-        assert_eq!(shelf.claiming("job-1").count(), 0);
         assert!(shelf.by_owner.is_empty());
+
+        let mut pretender = object("b", "u2", 7);
+        pretender.owner = None;
+        shelf.shown(pretender);
+        assert_eq!(shelf.claiming("job-1").count(), 1);
+        shelf.ended(&object("b", "u2", 8));
+        assert!(shelf.by_claim.is_empty());
     }
 
     #[test]

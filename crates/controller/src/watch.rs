@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::core::{ApiResource, DynamicObject, DynamicResourceScope, Status};
+use kube::core::{ApiResource, DynamicResourceScope, Status};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -21,13 +21,13 @@ use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::patience::Patience;
-use crate::shelf::{JobName, Place, Shelf};
-use crate::wire::{self, Stored};
+use crate::shelf::Shelf;
+use crate::wire::{self, Place, Stored, UserJob};
 
+/// A page of whole jobs is held in memory twice while it is read.
+const JOBS_PER_PAGE: u32 = 50;
 /// Between two questions about a doubtful object.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// `kubectl apply` keeps a copy of the whole object in here.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What a watch needs.
 #[derive(Clone)]
@@ -187,10 +187,10 @@ impl Watch {
     pub(crate) fn jobs(
         &self,
         resource: &ApiResource,
-        forget: impl Fn(&DynamicObject) + Send + 'static,
+        forget: impl Fn(&UserJob) + Send + 'static,
     ) -> (
-        Store<DynamicObject>,
-        impl Stream<Item = Result<DynamicObject, watcher::Error>> + Send + 'static,
+        Store<UserJob>,
+        impl Stream<Item = Result<UserJob, watcher::Error>> + Send + 'static,
     ) {
         let writer = reflector::store::Writer::new(resource.clone());
         let store = writer.as_reader();
@@ -198,18 +198,18 @@ impl Watch {
         let memory = Arc::clone(&self.memory);
         let mut listed = HashSet::new();
         let events = watcher(
-            self.scoped::<DynamicObject>(resource),
-            watcher::Config::default(),
+            self.scoped::<UserJob>(resource),
+            watcher::Config::default().page_size(JOBS_PER_PAGE),
         )
         .backoff(Patience::default())
-        .modify(slim)
+        .modify(UserJob::slim)
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(job)) => {
                 listed.extend(job.metadata.uid.clone());
             }
             Ok(Event::InitDone) => {
-                let gone = |job: &Arc<DynamicObject>| {
+                let gone = |job: &Arc<UserJob>| {
                     job.metadata
                         .uid
                         .as_ref()
@@ -238,20 +238,8 @@ impl Watch {
     }
 }
 
-fn forget_job(memory: &Memory, job: &DynamicObject) {
-    let name = JobName {
-        namespace: job.metadata.namespace.clone().unwrap_or_default(),
-        name: job.metadata.name.clone().unwrap_or_default(),
-    };
-    memory.forget(job.metadata.uid.as_deref().unwrap_or_default(), &name);
-}
-
-/// Drops what no decision reads and most of the memory would hold.
-fn slim(job: &mut DynamicObject) {
-    job.metadata.managed_fields = None;
-    if let Some(annotations) = &mut job.metadata.annotations {
-        annotations.remove(LAST_APPLIED);
-    }
+fn forget_job(memory: &Memory, job: &UserJob) {
+    memory.forget(job.uid(), &job.place());
 }
 
 /// An expired watch is routine: it is begun anew.

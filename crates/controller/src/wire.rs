@@ -4,9 +4,10 @@
 //! Whole objects are never kept: a pod is about 6 KB of JSON and a few hundred bytes here.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
 use planner::{Kind, contract, observed};
@@ -16,25 +17,33 @@ use serde::{Deserialize, Deserializer};
 mod job;
 mod pod;
 mod simple;
+mod user_job;
 
 pub(crate) use job::Job;
-pub(crate) use pod::Pod;
+pub(crate) use pod::{Pod, PodFacts, Role};
 pub(crate) use simple::{ConfigMap, PodGroup, Service};
+pub(crate) use user_job::UserJob;
 
 /// An object of a job, as far as it matters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Child {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
+    pub(crate) place: Place,
+    pub(crate) uid: Arc<str>,
     /// `metadata.resourceVersion`; 0 when it is no number.
     pub(crate) version: u64,
-    pub(crate) owner: Option<Controller>,
+    pub(crate) owner: Option<Arc<Controller>>,
     /// The job's UID, by label. A claim, not a proof: anybody may write labels.
-    pub(crate) claims: Option<String>,
+    pub(crate) claims: Option<Arc<str>>,
     /// It stands under the label that our watch selects by.
     pub(crate) watched: bool,
     pub(crate) facts: Facts,
+}
+
+/// Where an object stands: at most one of a kind at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
 }
 
 /// The owner that controls an object.
@@ -42,29 +51,64 @@ pub(crate) struct Child {
 pub(crate) struct Controller {
     pub(crate) kind: String,
     pub(crate) name: String,
-    pub(crate) uid: String,
+    pub(crate) uid: Arc<str>,
 }
 
 /// What matters of an object, by kind.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all objects are pods, so they stand inline"
-)]
 pub(crate) enum Facts {
     Service(observed::Service),
     Config(observed::Config),
-    Pod { pod: observed::Pod, role: Role },
+    Pod(PodFacts),
     Job(Box<observed::Launcher>),
-    PodGroup(observed::PodGroup),
+    PodGroup(Box<observed::PodGroup>),
 }
 
-/// What a pod says it is, by label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Launcher,
-    Worker,
-    Neither,
+impl Facts {
+    /// Of a Service.
+    pub(crate) fn service(&self) -> Option<observed::Service> {
+        if let Self::Service(service) = self {
+            Some(service.clone())
+        } else {
+            None
+        }
+    }
+
+    /// Of a ConfigMap.
+    pub(crate) fn config(&self) -> Option<observed::Config> {
+        if let Self::Config(config) = self {
+            Some(config.clone())
+        } else {
+            None
+        }
+    }
+
+    /// Of a Job.
+    pub(crate) fn launcher(&self) -> Option<observed::Launcher> {
+        if let Self::Job(launcher) = self {
+            Some((**launcher).clone())
+        } else {
+            None
+        }
+    }
+
+    /// Of a PodGroup.
+    pub(crate) fn pod_group(&self) -> Option<observed::PodGroup> {
+        if let Self::PodGroup(group) = self {
+            Some((**group).clone())
+        } else {
+            None
+        }
+    }
+
+    /// Of a pod.
+    pub(crate) fn pod(&self) -> Option<&PodFacts> {
+        if let Self::Pod(pod) = self {
+            Some(pod)
+        } else {
+            None
+        }
+    }
 }
 
 /// A stored object that turns into a [`Child`]. Reading never fails for the shape of one part:
@@ -76,6 +120,45 @@ pub(crate) trait Stored:
     fn unreadable(&self) -> bool;
     /// What matters of it.
     fn child(self) -> Child;
+}
+
+impl Place {
+    /// Of these two names.
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl Child {
+    /// Controlled by the object with this UID.
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owner.as_ref().is_some_and(|owner| *owner.uid == *uid)
+    }
+
+    /// The job it belongs to: its owner, or the owner of the Job that made it, which is known by
+    /// the way we name Jobs.
+    pub(crate) fn job(&self) -> Option<Place> {
+        let owner = self.owner.as_ref()?;
+        let name = match owner.kind.as_str() {
+            "Job" => owner.name.strip_suffix("-launcher")?,
+            _ => owner.name.as_str(),
+        };
+        Some(Place {
+            namespace: Arc::clone(&self.place.namespace),
+            name: name.into(),
+        })
+    }
+
+    /// Nothing but its version differs.
+    pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.owner == other.owner
+            && self.claims == other.claims
+            && self.facts == other.facts
+    }
 }
 
 /// The one way from text to a child, for answers of the API server.
@@ -91,6 +174,19 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
         Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => read::<PodGroup>(text),
         Kind::Secret => unreachable!("answers about Secrets are never read"),
     }
+}
+
+/// The UID of an object's controller, from its metadata alone.
+pub(crate) fn controller(text: &str) -> Result<Option<String>, serde_json::Error> {
+    let object: Wire<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
+    let mut owners = object
+        .metadata
+        .owner_references
+        .unwrap_or_default()
+        .into_iter();
+    Ok(owners
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| owner.uid))
 }
 
 /// Where objects of a kind live in the API.
@@ -133,13 +229,13 @@ pub(crate) fn named_resource(group: &str, version: &str, kind: &str, plural: &st
 ))]
 pub(crate) struct Wire<Spec, Status, Data = IgnoredAny> {
     #[serde(deserialize_with = "lean_metadata")]
-    pub(crate) metadata: ObjectMeta,
+    metadata: ObjectMeta,
     #[serde(default)]
-    pub(crate) spec: Spec,
+    spec: Spec,
     #[serde(default)]
-    pub(crate) status: Status,
+    status: Status,
     #[serde(default)]
-    pub(crate) data: Data,
+    data: Data,
 }
 
 impl<Spec, Status, Data> Resource for Wire<Spec, Status, Data> {
@@ -192,19 +288,19 @@ impl<T: Default> Part<T> {
 
 /// Metadata without `managedFields`, which are the largest part of a small object.
 fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    #[derive(Default)]
     struct Lean {
         name: Option<String>,
         namespace: Option<String>,
         uid: Option<String>,
         resource_version: Option<String>,
-        labels: Option<std::collections::BTreeMap<String, String>>,
-        owner_references:
-            Option<Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>>,
-        creation_timestamp: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
-        deletion_timestamp: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+        generation: Option<i64>,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, String>>,
+        owner_references: Option<Vec<OwnerReference>>,
+        creation_timestamp: Option<Time>,
+        deletion_timestamp: Option<Time>,
     }
     let lean = Lean::deserialize(deserializer)?;
     Ok(ObjectMeta {
@@ -212,7 +308,9 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
         namespace: lean.namespace,
         uid: lean.uid,
         resource_version: lean.resource_version,
+        generation: lean.generation,
         labels: lean.labels,
+        annotations: lean.annotations,
         owner_references: lean.owner_references,
         creation_timestamp: lean.creation_timestamp,
         deletion_timestamp: lean.deletion_timestamp,
@@ -221,31 +319,35 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
 }
 
 /// A child from its metadata and facts.
-fn assemble(metadata: ObjectMeta, watched: bool, facts: Facts) -> Child {
-    let claims = label(&metadata, contract::JOB_UID_LABEL).map(str::to_owned);
-    let version = version(&metadata);
-    let owners = metadata.owner_references.unwrap_or_default();
-    let owner = owners
-        .into_iter()
-        .find(|owner| owner.controller == Some(true));
+fn assemble(metadata: &ObjectMeta, watched: bool, facts: Facts) -> Child {
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+    let owner = metadata.owner_references.iter().flatten();
+    let owner = owner
+        .filter(|owner| owner.controller == Some(true))
+        .map(|owner| {
+            let (kind, name) = (owner.kind.clone(), owner.name.clone());
+            Arc::new(Controller {
+                kind,
+                name,
+                uid: owner.uid.as_str().into(),
+            })
+        });
     Child {
-        namespace: metadata.namespace.unwrap_or_default(),
-        name: metadata.name.unwrap_or_default(),
-        uid: metadata.uid.unwrap_or_default(),
-        version,
-        owner: owner.map(|owner| Controller {
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid,
-        }),
-        claims,
+        place: Place {
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+        },
+        uid: text(&metadata.uid),
+        version: version(metadata),
+        owner: owner.into_iter().next(),
+        claims: label(metadata, contract::JOB_UID_LABEL).map(Arc::from),
         watched,
         facts,
     }
 }
 
 /// `metadata.resourceVersion` as a number; 0 when it is none.
-pub(crate) fn version(metadata: &ObjectMeta) -> u64 {
+fn version(metadata: &ObjectMeta) -> u64 {
     metadata
         .resource_version
         .as_deref()
@@ -265,9 +367,5 @@ fn uid(metadata: &ObjectMeta) -> String {
     metadata.uid.clone().unwrap_or_default()
 }
 
-fn created_at(metadata: &ObjectMeta) -> Timestamp {
-    metadata
-        .creation_timestamp
-        .as_ref()
-        .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
-}
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ impl Stored for Job {
             },
         }));
         let watched = is_managed(&self.metadata);
-        assemble(self.metadata, watched, facts)
+        assemble(&self.metadata, watched, facts)
     }
 }
 

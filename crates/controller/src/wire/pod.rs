@@ -1,12 +1,13 @@
 //! Pods: many, and changed often, so they are read straight into place without a detour. Their
 //! types are the API server's own; a pod that does not fit them cannot be stored there.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::contract;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 
-use super::{Child, Facts, Role, Stored, Wire, assemble, created_at, label, uid};
+use super::{Child, Facts, Stored, Wire, assemble, label};
 
 /// core/v1 Pod.
 pub(crate) type Pod = Wire<PodSpec, PodStatus>;
@@ -70,6 +71,64 @@ struct Terminated {
     finished_at: Option<Time>,
 }
 
+/// What a pod says it is, by label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Launcher,
+    Worker,
+    Neither,
+}
+
+/// What matters of a pod. There may be thousands, and nearly all of them say nothing more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodFacts {
+    pub(crate) role: Role,
+    phase: PodPhase,
+    ready: bool,
+    deleting: bool,
+    created_at: Timestamp,
+    node: Box<str>,
+    more: Option<Box<More>>,
+}
+
+/// What only a pod in trouble, or at its end, has to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct More {
+    waiting: Option<Waiting>,
+    reason: String,
+    message: String,
+    finished_at: Option<Timestamp>,
+    exit: Option<Exit>,
+}
+
+impl PodFacts {
+    /// The pod as the planner sees it.
+    pub(crate) fn pod(&self, child: &Child, doomed: bool) -> observed::Pod {
+        let More {
+            waiting,
+            reason,
+            message,
+            finished_at,
+            exit,
+        } = self.more.as_deref().cloned().unwrap_or_default();
+        observed::Pod {
+            name: child.place.name.as_ref().to_owned(),
+            uid: child.uid.as_ref().to_owned(),
+            labelled: child.claims.is_some(),
+            created_at: self.created_at,
+            deleting: self.deleting || doomed,
+            phase: self.phase,
+            ready: self.ready,
+            waiting,
+            reason,
+            message,
+            node: self.node.as_ref().to_owned(),
+            finished_at,
+            exit,
+        }
+    }
+}
+
 impl Stored for Pod {
     fn unreadable(&self) -> bool {
         false
@@ -90,26 +149,30 @@ impl Stored for Pod {
         let watched =
             label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
-        let pod = observed::Pod {
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: uid(&metadata),
-            labelled: label(&metadata, contract::JOB_UID_LABEL).is_some(),
-            created_at: created_at(&metadata),
-            deleting: metadata.deletion_timestamp.is_some(),
+        let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let facts = PodFacts {
+            role,
             phase: phase(status.phase.as_deref()),
             ready: status.conditions.iter().flatten().any(ready),
-            waiting: waiting(&status),
-            finished_at: ended(&status)
-                .filter_map(|(_, end)| end.finished_at.as_ref())
-                .map(|time| time.0)
-                .max(),
-            exit: exit(&status),
-            reason: status.reason.unwrap_or_default(),
-            message: status.message.unwrap_or_default(),
-            node: spec.node_name.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            node: spec.node_name.unwrap_or_default().into(),
+            more: more(status),
         };
-        assemble(metadata, watched, Facts::Pod { pod, role })
+        assemble(&metadata, watched, Facts::Pod(facts))
     }
+}
+
+fn more(status: PodStatus) -> Option<Box<More>> {
+    let ends = ended(&status).filter_map(|(_, end)| end.finished_at.as_ref());
+    let more = More {
+        waiting: waiting(&status),
+        finished_at: ends.map(|time| time.0).max(),
+        exit: exit(&status),
+        reason: status.reason.unwrap_or_default(),
+        message: status.message.unwrap_or_default(),
+    };
+    (more != More::default()).then(|| Box::new(more))
 }
 
 fn phase(word: Option<&str>) -> PodPhase {

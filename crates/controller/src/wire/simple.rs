@@ -36,7 +36,7 @@ impl Stored for Service {
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
         });
         let watched = is_managed(&self.metadata);
-        assemble(self.metadata, watched, facts)
+        assemble(&self.metadata, watched, facts)
     }
 }
 
@@ -51,7 +51,7 @@ impl Stored for ConfigMap {
             data: self.data.or_default(),
         });
         let watched = is_managed(&self.metadata);
-        assemble(self.metadata, watched, facts)
+        assemble(&self.metadata, watched, facts)
     }
 }
 
@@ -61,12 +61,12 @@ impl Stored for PodGroup {
     }
 
     fn child(self) -> Child {
-        let facts = Facts::PodGroup(observed::PodGroup {
+        let facts = Facts::PodGroup(Box::new(observed::PodGroup {
             uid: uid(&self.metadata),
             spec: self.spec,
             deleting: self.metadata.deletion_timestamp.is_some(),
-        });
+        }));
         let watched = is_managed(&self.metadata);
-        assemble(self.metadata, watched, facts)
+        assemble(&self.metadata, watched, facts)
     }
 }

@@ -1,0 +1,183 @@
+//! Stored objects as the API server writes them, and what is read of them.
+
+use planner::observed::{LauncherEnd, PodPhase};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(kind: &Kind, object: &Value) -> Child {
+    child(kind, &object.to_string()).expect("the object can be read")
+}
+
+fn metadata(more: &Value) -> Value {
+    let mut metadata = json!({
+        "name": "ring-worker-0", "namespace": "team-a", "uid": "u1", "resourceVersion": "42",
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "managedFields": [{"manager": "x", "fieldsV1": {"f:metadata": {}}}],
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o1"},
+            {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "ring", "uid": "job-1",
+             "controller": true, "blockOwnerDeletion": true},
+        ],
+    });
+    for (key, value) in more.as_object().expect("more metadata is an object") {
+        metadata[key] = value.clone();
+    }
+    metadata
+}
+
+fn pod(more: &Value, status: &Value) -> (Child, observed::Pod) {
+    let object = json!({"kind": "Pod", "metadata": metadata(more),
+        "spec": {"nodeName": "n1", "containers": [{"name": "main"}]}, "status": status});
+    let child = read(&Kind::Pod, &object);
+    let pod = child
+        .facts
+        .pod()
+        .expect("a pod is a pod")
+        .pod(&child, false);
+    (child, pod)
+}
+
+#[test]
+fn a_child_is_known_by_its_controller_and_its_label() {
+    let labels = json!({"labels": {
+        "muster.dev/job-uid": "job-1",
+        "training.kubeflow.org/job-role": "worker",
+        "training.kubeflow.org/operator-name": "mpi-operator",
+    }});
+    let (child, pod) = pod(&labels, &json!({"phase": "Running"}));
+    assert_eq!(child.place, Place::new("team-a", "ring-worker-0"));
+    assert_eq!(child.version, 42);
+    assert!(child.is_owned_by("job-1") && !child.is_owned_by("o1"));
+    assert_eq!(child.job(), Some(Place::new("team-a", "ring")));
+    assert!(child.watched && pod.labelled);
+    assert_eq!(
+        child.facts.pod().map(|facts| facts.role),
+        Some(Role::Worker)
+    );
+    assert_eq!(pod.created_at.to_string(), "2026-01-02T03:04:05Z");
+    assert_eq!(
+        (pod.phase, pod.node.as_str(), pod.deleting),
+        (PodPhase::Running, "n1", false)
+    );
+
+    let (stranger, pod) = self::pod(&json!({"ownerReferences": []}), &json!({}));
+    assert_eq!(stranger.job(), None);
+    assert!(!stranger.watched && !pod.labelled);
+    assert_eq!(pod.phase, PodPhase::Pending);
+}
+
+#[test]
+fn a_launcher_pod_belongs_to_the_job_of_its_job() {
+    let owner = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
+        "name": "ring-launcher", "uid": "j1", "controller": true}]});
+    assert_eq!(
+        pod(&owner, &json!({})).0.job(),
+        Some(Place::new("team-a", "ring"))
+    );
+    let other = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
+        "name": "nightly", "uid": "j1", "controller": true}]});
+    assert_eq!(pod(&other, &json!({})).0.job(), None);
+}
+
+#[test]
+fn a_pod_tells_why_it_is_not_further() {
+    let unplaced = json!({"phase": "Pending", "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]});
+    let (_, pod) = pod(&json!({}), &unplaced);
+    assert_eq!(
+        pod.waiting.map(|waiting| waiting.reason),
+        Some("Unschedulable".to_owned())
+    );
+
+    for (reason, told) in [
+        ("ContainerCreating", None),
+        ("PodInitializing", None),
+        ("ImagePullBackOff", Some("ImagePullBackOff".to_owned())),
+    ] {
+        let status = json!({"phase": "Pending", "containerStatuses": [
+            {"name": "main", "state": {"waiting": {"reason": reason}}}]});
+        let (_, pod) = self::pod(&json!({}), &status);
+        assert_eq!(pod.waiting.map(|waiting| waiting.reason), told);
+    }
+}
+
+#[test]
+fn the_first_failure_in_time_is_the_exit_and_the_last_end_is_the_end() {
+    let ended = |name: &str, code: i32, at: &str| {
+        json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": "Error",
+            "finishedAt": format!("2026-01-01T00:00:{at}Z")}}})
+    };
+    let status = json!({"phase": "Failed", "reason": "Evicted", "message": "disk",
+        "initContainerStatuses": [ended("init", 0, "01")],
+        "containerStatuses": [ended("echo", 1, "09"), ended("cause", 137, "05"), ended("fine", 0, "07")]});
+    let (_, pod) = pod(
+        &json!({"deletionTimestamp": "2026-01-01T00:00:10Z"}),
+        &status,
+    );
+    let exit = pod.exit.expect("two containers failed");
+    assert_eq!((exit.container.as_str(), exit.code), ("cause", 137));
+    assert_eq!(
+        pod.finished_at.map(|at| at.to_string()),
+        Some("2026-01-01T00:00:09Z".to_owned())
+    );
+    assert_eq!(
+        (pod.reason.as_str(), pod.message.as_str()),
+        ("Evicted", "disk")
+    );
+    assert!(pod.deleting);
+}
+
+fn job(spec: &Value, status: &Value) -> observed::Launcher {
+    let object = json!({"metadata": metadata(&json!({})), "spec": spec, "status": status});
+    read(&Kind::Job, &object)
+        .facts
+        .launcher()
+        .expect("a Job is a Job")
+}
+
+#[test]
+fn a_job_tells_how_it_ended_and_what_may_still_change() {
+    let template = json!({"metadata": {"labels": {"a": "1"}}, "spec": {
+        "nodeSelector": {"n": "1"},
+        "affinity": {"nodeAffinity": {"x": 1}, "podAffinity": {}}}});
+    let spec = json!({"suspend": true, "ttlSecondsAfterFinished": 60, "template": template});
+    let status = json!({"startTime": "2026-01-01T00:00:00Z", "failed": 2, "conditions": [
+        {"type": "Suspended", "status": "True"},
+        {"type": "Complete", "status": "False"},
+        {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]});
+    let launcher = job(&spec, &status);
+    assert!(launcher.suspended && launcher.started_at.is_some());
+    assert_eq!((launcher.failed_pods, launcher.ttl_secs), (2, Some(60)));
+    assert_eq!(
+        launcher.end,
+        Some(LauncherEnd::Failed {
+            reason: "BackoffLimitExceeded".to_owned(),
+            message: "m".to_owned()
+        })
+    );
+    assert_eq!(launcher.directives.node_affinity, json!({"x": 1}));
+    assert_eq!(launcher.directives.labels["a"], "1");
+
+    let fresh = job(&json!({}), &json!({}));
+    assert!(fresh.end.is_none() && !fresh.suspended && fresh.started_at.is_none());
+}
+
+#[test]
+fn a_part_of_unknown_shape_hides_nothing_else() {
+    let object = json!({"metadata": metadata(&json!({})), "spec": {"suspend": true}, "status": 7});
+    let stored: Job = serde_json::from_value(object.clone()).expect("the object can be read");
+    assert!(stored.unreadable());
+    let launcher = read(&Kind::Job, &object)
+        .facts
+        .launcher()
+        .expect("a Job is a Job");
+    assert!(launcher.suspended && launcher.end.is_none());
+
+    let map = json!({"metadata": metadata(&json!({})), "data": [1]});
+    let stored: ConfigMap = serde_json::from_value(map).expect("the object can be read");
+    assert!(stored.unreadable());
+    let fine = json!({"metadata": metadata(&json!({})), "data": {"hostfile": "x"}});
+    let stored: ConfigMap = serde_json::from_value(fine).expect("the object can be read");
+    assert!(!stored.unreadable());
+}
