@@ -60,6 +60,8 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     };
     command.envs(surroundings.variables(|name| std::env::var_os(name)));
     command.env(contract::EXEC_MARK, &mark);
+    // Hydra would lay it over the workers' own.
+    command.env_remove(contract::SESSION_MARK);
     if let Some(directory) = &run_directory.path {
         command.env(contract::RUN_DIR, directory);
     }

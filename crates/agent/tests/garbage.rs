@@ -1,8 +1,10 @@
 //! A short and repeatable run of the fuzz targets' properties: the recorded seeds, and changes of
 //! them that a fixed number sequence chooses. Long runs: `cargo fuzz run frames` in `fuzz/`.
 
-#[path = "garbage/properties.rs"]
-mod properties;
+#[path = "garbage/frames.rs"]
+mod frames;
+#[path = "garbage/words.rs"]
+mod words;
 
 use std::path::Path;
 
@@ -64,10 +66,10 @@ fn run(seeds: &str, property: fn(&[u8])) {
 
 #[test]
 fn any_bytes_are_frames_or_an_error() {
-    run("frames", properties::frames);
+    run("frames", frames::check);
 }
 
 #[test]
 fn any_words_are_a_call_or_an_error() {
-    run("words", properties::words);
+    run("words", words::check);
 }

@@ -1,7 +1,7 @@
-//! Any bytes against the property of the same name.
+//! Any bytes against what must hold of the parser of this name.
 #![no_main]
 
-#[path = "../../tests/garbage/properties.rs"]
-mod properties;
+#[path = "../../tests/garbage/frames.rs"]
+mod frames;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::frames(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frames::check(bytes));
