@@ -17,33 +17,44 @@ const USER_AGENT: &str = concat!("muster-operator/", env!("CARGO_PKG_VERSION"));
 pub(crate) async fn configuration(master: &str, kubeconfig: &str) -> anyhow::Result<Config> {
     // Only one provider is compiled in; installed first so that nobody has to guess.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut config = if kubeconfig.is_empty() {
-        if master.is_empty() {
-            Config::incluster().context(
-                "not running in a cluster, and no --kubeConfig and no KUBECONFIG says where one is",
-            )?
-        } else {
-            let url = master
-                .parse()
-                .with_context(|| format!("--master {master} is no URL"))?;
-            Config::new(url)
-        }
-    } else {
-        let file = Kubeconfig::read_from(kubeconfig)
-            .with_context(|| format!("cannot read the kubeconfig {kubeconfig}"))?;
-        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-        config.with_context(|| format!("the kubeconfig {kubeconfig} names no usable cluster"))?
+    let url = match master {
+        "" => None,
+        url => Some(
+            url.parse()
+                .with_context(|| format!("--master {url} is no URL"))?,
+        ),
     };
-    if !master.is_empty() {
-        config.cluster_url = master
-            .parse()
-            .with_context(|| format!("--master {master} is no URL"))?;
+    let mut config = match (kubeconfig, &url) {
+        ("", None) => Config::incluster().context(
+            "not running in a cluster, and no --kubeConfig and no KUBECONFIG says where one is",
+        )?,
+        ("", Some(url)) => Config::new(http::Uri::clone(url)),
+        (path, _) => from_file(path).await?,
+    };
+    if let Some(url) = url {
+        config.cluster_url = url;
     }
     config.default_retry = false;
-    config.headers.push((
-        http::header::USER_AGENT,
-        http::HeaderValue::from_static(USER_AGENT),
-    ));
+    let user_agent = http::HeaderValue::from_static(USER_AGENT);
+    config.headers.push((http::header::USER_AGENT, user_agent));
+    Ok(config)
+}
+
+async fn from_file(path: &str) -> anyhow::Result<Config> {
+    let file = Kubeconfig::read_from(path)
+        .with_context(|| format!("cannot read the kubeconfig {path}"))?;
+    let mut clusters = file
+        .clusters
+        .iter()
+        .filter_map(|named| named.cluster.as_ref());
+    let names_proxy = clusters.any(|cluster| cluster.proxy_url.is_some());
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config =
+        config.with_context(|| format!("the kubeconfig {path} names no usable cluster"))?;
+    if !names_proxy {
+        // HTTPS_PROXY is for the world outside; kube would take it for the way to the cluster.
+        config.proxy_url = None;
+    }
     Ok(config)
 }
 

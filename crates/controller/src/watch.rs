@@ -76,6 +76,7 @@ impl Watch {
         };
         let config = watcher::Config::default().labels(&selector);
         let mut streaming = true;
+        let mut complained = None;
         loop {
             let config = if streaming {
                 config.clone().streaming_lists()
@@ -87,11 +88,18 @@ impl Watch {
             while let Some(event) = events.next().await {
                 let error = match event {
                     Ok(event) => {
+                        complained = None;
                         self.take(&kind, &resource, event).await;
                         continue;
                     }
                     Err(error) => error,
                 };
+                // An API that is missing stays so for long; that is worth one line, not thousands.
+                let code = status_code(&error);
+                if code.is_none() || code != complained {
+                    complain(kind.as_str(), &error);
+                }
+                complained = code;
                 self.suffer(&kind, &error);
                 if streaming && cannot_stream(&error) {
                     break;
@@ -161,7 +169,6 @@ impl Watch {
     }
 
     fn suffer(&self, kind: &Kind, error: &watcher::Error) {
-        complain(kind.as_str(), error);
         if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
             self.metrics.count_undecodable(kind.as_str());
         }
