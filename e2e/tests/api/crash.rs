@@ -176,7 +176,7 @@ fn second_stretch(ground: &Ground, before: &Children) -> Result<()> {
     Ok(())
 }
 
-/// Nothing was ever made twice, by either operator.
+/// Nothing was ever made twice, by either operator, and neither saw anything wrong.
 fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
     let mut made: BTreeMap<String, usize> = BTreeMap::new();
     for request in audit.writes_of(&ground.account.user)? {
@@ -189,6 +189,15 @@ fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
     ensure!(
         made.len() == 4 + WORKERS && made.values().all(|times| *times == 1),
         "{made:?}"
+    );
+    let warnings = ground
+        .events("pi")?
+        .into_iter()
+        .filter(|event| event["type"] != "Normal");
+    let warnings: Vec<_> = warnings.map(|event| event["message"].clone()).collect();
+    ensure!(
+        warnings.is_empty(),
+        "a crash is nothing to warn of: {warnings:?}"
     );
     Ok(())
 }

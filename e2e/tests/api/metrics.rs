@@ -6,6 +6,8 @@ use e2e::jobs::MpiJob;
 use e2e::operator::Operator;
 use e2e::{ground::SOON, wait_for};
 
+use serde_json::json;
+
 use super::stage::ground;
 
 /// The value of a series without labels.
@@ -77,9 +79,13 @@ fn each_job_is_counted_once_under_the_names_that_dashboards_know() -> Result<()>
     let launcher = ground.await_pods("three", "launcher", 1)?;
     ground.set(&launcher, FAILED)?;
     ground.await_condition("three", "Failed")?;
-    // Whatever happens to the pods of a job that is over, it is over only once.
+    // Whatever happens to a job that is over, it is over only once.
     let workers = ground.await_pods("one", "worker", 1)?;
     ground.set(&workers, PodState::Succeeded)?;
+    let edited = ground.edit("one", &json!({"spec": {"slotsPerWorker": 2}}))?;
+    ground.await_job("one", "its edited spec to be seen", SOON, |job| {
+        job["status"]["observedGeneration"] == edited["metadata"]["generation"]
+    })?;
 
     wait_for("three jobs to be counted", SOON, || {
         Ok((number(&operator, "mpi_operator_jobs_failed_total")? == 1.0).then_some(()))

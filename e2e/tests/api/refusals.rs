@@ -21,8 +21,10 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5);
 const NOTICED_WITHIN: Duration = Duration::from_secs(35);
 /// For so long a hopeless job is watched…
 const HOPELESS: Duration = Duration::from_secs(20);
-/// …and may ask so often: its other objects, its status, its event, and a few tries.
+/// …and may ask so often: its other objects, its status, its events, and its tries…
 const HOPELESS_REQUESTS_MAX: usize = 15;
+/// …which are one at once, one after 5 seconds and one after 10 more, each of a single worker.
+const HOPELESS_TRIES_MAX: usize = 4;
 /// The first word, a correction while the API server still counts, and one for each of three tries.
 const QUOTA_STATUSES_MAX: usize = 5;
 
@@ -60,12 +62,13 @@ fn assert_patient(job: &str, requests: &[Request]) -> Result<()> {
         .iter()
         .filter(|request| request.name.starts_with(job));
     let about: Vec<Request> = about.cloned().collect();
+    let tries = about.iter().filter(|request| request.code == 422).count();
+    let total = about.len();
     say(&format!(
-        "requests about {job} in {HOPELESS:?}: {}",
-        about.len()
+        "requests about {job} in {HOPELESS:?}: {total}, of them {tries} refused"
     ));
     ensure!(
-        about.len() <= HOPELESS_REQUESTS_MAX,
+        total <= HOPELESS_REQUESTS_MAX && tries <= HOPELESS_TRIES_MAX,
         "the operator presses:\n{}",
         table(&about)
     );
