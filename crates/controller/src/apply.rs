@@ -364,6 +364,16 @@ impl Actor<'_> {
         if !fault.is_refusal() && *code < 500 {
             return Err(fault);
         }
+        let missing_api =
+            *code == 404 && matches!(kind, Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup);
+        let message = if missing_api {
+            let api = wire::resource(kind).api_version;
+            format!(
+                "the cluster does not know PodGroups of {api}: is the gang scheduler installed?"
+            )
+        } else {
+            message.clone()
+        };
         let known = self.context.memory.on(&self.owner.uid, |memory| {
             memory.refuse(
                 kind.clone(),
@@ -382,7 +392,7 @@ impl Actor<'_> {
         }
         tracing::warn!(
             job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
-            code, message, "{} {name} was refused", kind.as_str()
+            code, said = message, "{} {name} was refused", kind.as_str()
         );
         Ok(Outcome::Stopped)
     }
