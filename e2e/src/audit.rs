@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::Cluster;
@@ -96,6 +96,18 @@ impl Audit {
             .into_iter()
             .filter(|request| request.user == user)
             .collect())
+    }
+
+    /// Fails if anything that this user asked for since was beyond its rights.
+    pub fn assert_never_forbidden(&self, user: &str) -> Result<()> {
+        let mut forbidden = self.requests_of(user)?;
+        forbidden.retain(|request| matches!(request.code, 401 | 403));
+        ensure!(
+            forbidden.is_empty(),
+            "the shipped rights lack:\n{}",
+            table(&forbidden)
+        );
+        Ok(())
     }
 
     /// The changes that this user asked for since, but for the election of a leader.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::audit::Audit;
 use e2e::ground::{FAILED, Ground, PodState, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
@@ -84,6 +85,7 @@ fn assert_whole(ground: &Ground, job: &Value) -> Result<Lasting> {
 #[test]
 fn a_job_succeeds_as_clients_expect_step_by_step() -> Result<()> {
     let ground = ground("success")?;
+    let audit = Audit::from_now(&ground.cluster)?;
     let _operator = ground.operator()?;
     let job = ground.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
     await_counters(&ground, "pi", &json!({"Launcher": {}, "Worker": {}}))?;
@@ -139,7 +141,7 @@ fn a_job_succeeds_as_clients_expect_step_by_step() -> Result<()> {
             name(child)
         );
     }
-    Ok(())
+    audit.assert_never_forbidden(&ground.account.user)
 }
 
 #[test]

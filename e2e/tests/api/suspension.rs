@@ -2,6 +2,7 @@
 //! Kueue does it (I3 of the Kubeflow operator's suite).
 
 use anyhow::{Context, Result, ensure};
+use e2e::audit::Audit;
 use e2e::ground::{Ground, PodState, SOON, uid};
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
@@ -126,6 +127,7 @@ fn hold_again(ground: &Ground) -> Result<()> {
 #[test]
 fn a_job_is_suspended_edited_and_resumed_twice() -> Result<()> {
     let ground = ground("suspend")?;
+    let audit = Audit::from_now(&ground.cluster)?;
     let _operator = ground.operator()?;
     ground.submit(&MpiJob::named("pi").workers(2).suspended())?;
     assert_held(&ground)?;
@@ -164,7 +166,7 @@ fn a_job_is_suspended_edited_and_resumed_twice() -> Result<()> {
     ground.await_condition("pi", "Running")?;
     ground.finish("pi")?;
     ground.await_condition("pi", "Succeeded")?;
-    Ok(())
+    audit.assert_never_forbidden(&ground.account.user)
 }
 
 #[test]
