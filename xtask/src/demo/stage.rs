@@ -65,7 +65,6 @@ impl<'a> Stage<'a> {
 
     /// Submits a job, shows what its launcher says and how it ends. Whether it succeeded.
     pub(super) fn run_job(&self, job: &str, file: &str) -> Result<bool> {
-        let start = Instant::now();
         let launcher = format!("job/{job}-launcher");
         self.shown(&["apply", "-f", file])?;
         self.run(
@@ -73,27 +72,44 @@ impl<'a> Stage<'a> {
             |_| {},
         )
         .context("the operator made no launcher")?;
-        let mut log = vec!["logs", "--follow", &launcher];
+        let log = ["logs", "--follow", &launcher];
         println!("\n$ kubectl {}", log.join(" "));
-        log.push("--pod-running-timeout=120s");
-        let finished = loop {
-            // A launcher that fails is tried again, so there may be another log to follow.
-            let followed = self.run(&log, |line| println!("{line}"));
-            let resource = format!("mpijob/{job}");
-            let wait = ["wait", "--for=jsonpath={.status.completionTime}", &resource];
-            let ended = self.run(&[&wait[..], &["--timeout=15s"]].concat(), |_| {});
-            if ended.is_ok() {
-                break self.get_job(job)?;
-            }
-            if self.interrupts.exit_code().is_some() || start.elapsed() > LIMIT {
-                self.explain(job);
-                return Err(followed.and(ended).expect_err("it has not ended"))
-                    .context("the job does not come to an end");
-            }
-        };
+        self.follow(job, &log)?;
         println!();
         self.shown(&["get", "mpijob", job])?;
-        Ok(print_conditions(&finished))
+        Ok(print_conditions(&self.get_job(job)?))
+    }
+
+    /// Shows the launcher's log until the job has ended. There is none before its container runs, and
+    /// another one whenever it is tried again.
+    fn follow(&self, job: &str, log: &[&str]) -> Result<()> {
+        let resource = format!("mpijob/{job}");
+        let end = ["wait", "--for=jsonpath={.status.completionTime}", &resource];
+        let start = Instant::now();
+        let mut shown = false;
+        loop {
+            let has_log = self.try_run(log, |line| println!("{line}"))?;
+            shown |= has_log;
+            // After a log has come to its end, so has the job, unless the launcher is tried again.
+            let patience = if has_log {
+                "--timeout=15s"
+            } else {
+                "--timeout=1s"
+            };
+            if self.try_run(&[&end[..], &[patience]].concat(), |_| {})? {
+                if !shown {
+                    self.run(log, |line| println!("{line}"))?;
+                }
+                return Ok(());
+            }
+            if self.interrupts.exit_code().is_some() {
+                bail!("stopped");
+            }
+            if start.elapsed() > LIMIT {
+                self.explain(job);
+                bail!("the job has not ended after {} s", LIMIT.as_secs());
+            }
+        }
     }
 
     fn get_job(&self, job: &str) -> Result<Value> {
@@ -126,6 +142,15 @@ impl<'a> Stage<'a> {
             bail!("`kubectl {}` failed: {status}", args.join(" "));
         }
         Ok(())
+    }
+
+    /// Whether it succeeded; what it says about a failure is not shown.
+    fn try_run(&self, args: &[&str], on_line: impl FnMut(&str)) -> Result<bool> {
+        let mut command = self.kubectl(args);
+        let status = self
+            .interrupts
+            .run(command.stderr(Stdio::null()), on_line)?;
+        Ok(status.success())
     }
 
     fn kubectl(&self, args: &[&str]) -> Command {
