@@ -7,7 +7,6 @@ pub mod pi;
 pub mod submitted;
 pub mod watch;
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -179,10 +178,4 @@ pub fn selector(job: &str, role: &str) -> String {
 /// The root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// A figure for the person who runs the tests, also when the test passes.
-pub fn figure(text: &str) {
-    // Not with `eprintln!`, which the test harness keeps to itself.
-    let _ = writeln!(std::io::stderr(), "figure: {text}");
 }

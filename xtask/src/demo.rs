@@ -52,7 +52,7 @@ This starts a real Kubernetes cluster with {NODES} nodes on this machine, instal
 deploy/muster.yaml, and runs examples/pi.yaml: two workers that estimate pi with Open MPI.
 {end}
 
-  time      about a minute; the first time 10 to 20, to build Kubernetes, the operator and images
+  time      about half a minute; the first time 10 to 20, to build Kubernetes, the operator and images
   touches   installs Debian packages that are missing; keeps what it builds in {};
             network links, routes and cgroups called muster-{NAME}, while the cluster runs
   needs     root, Go, and about 10 GB of disk

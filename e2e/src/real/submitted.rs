@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::output::Output;
-use super::{Lab, MPIJOBS, PATIENCE, figure, selector};
+use super::{Lab, MPIJOBS, PATIENCE, selector};
+use crate::figures::say;
 use crate::{condition, wait_for};
 
 /// A job on a cluster.
@@ -71,7 +72,7 @@ impl<'a> Submitted<'a> {
     pub fn succeeded(&self) -> Result<Value> {
         let job = self.until("success", |job| condition(job, "Succeeded") == Some("True"))?;
         let secs = self.since.elapsed().as_secs_f64();
-        figure(&format!(
+        say(&format!(
             "{}: succeeded {secs:.1} s after it was created",
             self.lab.namespace
         ));

@@ -1,8 +1,9 @@
 //! What a job costs the API server: the operator's writes, as the API server's own log has them.
 
 use anyhow::{Result, ensure};
+use e2e::figures::say;
+use e2e::real::deployed;
 use e2e::real::pi::{Mpi, User, pi};
-use e2e::real::{deployed, figure};
 use e2e::{audit, wait_for};
 
 use crate::in_lab;
@@ -28,7 +29,7 @@ fn costs_few_writes(workers: u32) -> Result<()> {
         })?;
         let writes = lab.writes_of(deployed::USER)?;
         let table = audit::table(&writes);
-        figure(&format!(
+        say(&format!(
             "{workers} workers: {} writes\n{table}",
             writes.len()
         ));
