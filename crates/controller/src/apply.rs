@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Target;
+use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::observe;
-use crate::reconcile::Context;
 use crate::wire::Place;
 use crate::{keys, wire};
 
@@ -25,28 +25,20 @@ const IN_FLIGHT_MAX: usize = 32;
 /// Creates that collide in counting a quota are tried again at once, so often.
 const QUOTA_TRIES: u32 = 5;
 
-/// How far a plan got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Every action of every step was done.
-    Done,
-    /// Something was refused, or is not as it was seen. Look again before going on.
-    Stopped,
-}
-
 /// What became of one action.
 enum Outcome {
     Done,
     Stopped,
 }
 
-/// Carries steps out, one after the other. Within a step, one failure does not hold up the rest,
+/// Carries steps out, one after the other; what was refused, or is not as it was seen, ends the
+/// plan, and the next look will show it. Within a step, one failure does not hold up the rest,
 /// except among creates of one kind: they are alike, so what was refused once will be again.
 pub(crate) async fn apply(
     context: &Context,
     owner: &Owner,
     steps: Vec<Vec<Action>>,
-) -> Result<Progress, Error> {
+) -> Result<(), Error> {
     let actor = Actor { context, owner };
     for step in steps {
         let (pods, others): (Vec<Action>, Vec<Action>) = step.into_iter().partition(
@@ -60,10 +52,10 @@ pub(crate) async fn apply(
             stopped |= matches!(outcome?, Outcome::Stopped);
         }
         if stopped {
-            return Ok(Progress::Stopped);
+            break;
         }
     }
-    Ok(Progress::Done)
+    Ok(())
 }
 
 /// Takes in an object of ours that our watch does not show, if there is one under this name.

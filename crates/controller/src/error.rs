@@ -50,6 +50,14 @@ impl Error {
         }
     }
 
+    /// From what a panic left behind.
+    pub(crate) fn panicked(job: String, panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = text.unwrap_or("without a word").to_owned();
+        Self::Panicked { job, message }
+    }
+
     /// The step, as a metric label.
     pub(crate) fn step(&self) -> &'static str {
         match self {

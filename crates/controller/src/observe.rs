@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::api::Target;
 use crate::apply;
+use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
-use crate::reconcile::Context;
 use crate::shelf::Entry;
 use crate::wire::{self, Facts, Place, Role, UserJob};
 
@@ -111,7 +111,7 @@ pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Ar
 
 async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Arc<UserJob>, Error> {
     let fault = |source| Error::Observe {
-        job: crate::reconcile::label(stored),
+        job: crate::context::label(stored),
         what: "the newest version".to_owned(),
         source,
     };

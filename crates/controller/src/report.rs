@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use crate::announce::announce;
 use crate::api::Target;
+use crate::context::{Context, label};
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::merge;
-use crate::reconcile::{Context, label};
 use crate::wire::UserJob;
 
 /// Progress is written when no pod has changed for this long…

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{bail, ensure};
 use dialects::{DIALECTS, Dialect};
 use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
@@ -18,15 +18,18 @@ use crate::admin::{self, Health};
 use crate::api::Api;
 use crate::args::Settings;
 use crate::cache::Cache;
+use crate::context::Context;
 use crate::dirty::Dirty;
 use crate::error::chain;
 use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::reconcile::{Context, error_policy, reconcile};
+use crate::priorities::Priorities;
+use crate::reconcile::reconcile;
+use crate::retry::error_policy;
 use crate::watch::{self, Watch};
 use crate::wire::{Place, UserJob};
-use crate::{connect, wire};
+use crate::{connect, signal, wire};
 
 /// Passes that still run when we are told to stop get this long.
 const GRACE: Duration = Duration::from_secs(8);
@@ -51,11 +54,18 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
     let (api, lease_api) = (connect::api(&config)?, connect::api(&config)?);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
-    check_crds(&api, settings.scope.namespace.as_deref()).await?;
+    for dialect in DIALECTS {
+        watch::require(
+            &api,
+            &resource(dialect),
+            settings.scope.namespace.as_deref(),
+        )
+        .await?;
+    }
     let ports = (settings.health_port, settings.monitoring_port);
     admin::serve(ports.0, ports.1, Arc::clone(&health), Arc::clone(&metrics)).await?;
 
-    let stop: Stop = signal()?.boxed().shared();
+    let stop: Stop = signal::told_to_stop()?.boxed().shared();
     let mut lease = Lease::new(lease_api, settings.lock_namespace)?;
     tokio::select! {
         won = lease.acquire() => won?,
@@ -69,17 +79,16 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
     };
-    let lost = tokio::select! {
-        () = operator.operate(settings.scope, stop) => false,
-        () = lease.keep(|| health.renewed()) => true,
+    let ended = tokio::select! {
+        ended = operator.operate(settings.scope, stop) => ended,
+        () = lease.keep(|| health.renewed()) => {
+            bail!("lost the lease: leaving the jobs to another operator");
+        }
     };
     metrics.is_leader.set(0);
     health.resigned();
-    if lost {
-        bail!("lost the lease: leaving the jobs to another operator");
-    }
     lease.release().await;
-    Ok(())
+    ended
 }
 
 /// Looks after jobs through a client of one's own until `stop`: for local mode and tests, where
@@ -88,13 +97,13 @@ pub async fn operate(
     client: kube::Client,
     scope: Scope,
     stop: impl Future<Output = ()> + Send + 'static,
-) {
+) -> anyhow::Result<()> {
     let operator = Operator {
         api: Api::new(client, Arc::default()),
         metrics: Arc::new(Metrics::new()),
         health: Arc::default(),
     };
-    operator.operate(scope, stop.boxed().shared()).await;
+    operator.operate(scope, stop.boxed().shared()).await
 }
 
 struct Operator {
@@ -104,7 +113,7 @@ struct Operator {
 }
 
 impl Operator {
-    async fn operate(self, scope: Scope, stop: Stop) {
+    async fn operate(self, scope: Scope, stop: Stop) -> anyhow::Result<()> {
         let memory = Arc::new(Memory::default());
         let dirty = Arc::new(Dirty::new(DIALECTS.len()));
         let kinds = watch::kinds(scope.site.gang.as_ref());
@@ -130,7 +139,7 @@ impl Operator {
                 cache: Arc::clone(&cache),
                 memory: Arc::clone(&memory),
                 metrics: Arc::clone(&self.metrics),
-                priorities: crate::priorities::Priorities::default(),
+                priorities: Priorities::default(),
                 patience: PATIENCE,
             };
             let events = Arc::clone(&dirty).jobs(index).map(stream::iter).flatten();
@@ -145,7 +154,11 @@ impl Operator {
         tokio::select! {
             _ = join_all(controllers) => {}
             () = grace => tracing::warn!("some passes did not end in time"),
+            // Blind to one kind of object, we would act on what is no longer true.
+            ended = watches.join_next() => bail!("a watch ended by itself: {ended:?}"),
         }
+        ensure!(stop.peek().is_some(), "the controllers ended by themselves");
+        Ok(())
     }
 }
 
@@ -189,35 +202,4 @@ fn control(
 
 fn resource(dialect: &Dialect) -> kube::core::ApiResource {
     wire::named_resource(dialect.group, dialect.version, dialect.kind, dialect.plural)
-}
-
-async fn check_crds(api: &Api, namespace: Option<&str>) -> anyhow::Result<()> {
-    for dialect in DIALECTS {
-        match watch::exists(api, &resource(dialect), namespace).await {
-            Ok(true) => {}
-            Ok(false) => bail!(
-                "the cluster does not know {}.{} {}: install the CRD first \
-                 (kubectl apply --server-side -f deploy/crds)",
-                dialect.plural,
-                dialect.group,
-                dialect.version
-            ),
-            Err(fault) => tracing::warn!(error = chain(&fault), "cannot check for the CRD"),
-        }
-    }
-    Ok(())
-}
-
-/// Resolves when the process is told to stop.
-fn signal() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("told to stop");
-    })
 }

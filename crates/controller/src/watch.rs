@@ -17,7 +17,6 @@ use planner::{Kind, contract};
 use crate::api::{Api, Target};
 use crate::cache::Cache;
 use crate::error::chain;
-use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::patience::Patience;
@@ -286,15 +285,22 @@ fn status(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// One question that tells whether an API exists.
-pub(crate) async fn exists(
+/// Fails if the cluster does not know this API. Any other trouble may pass by itself.
+pub(crate) async fn require(
     api: &Api,
     resource: &ApiResource,
     namespace: Option<&str>,
-) -> Result<bool, Fault> {
+) -> anyhow::Result<()> {
     match api.probe(resource, namespace).await {
-        Ok(_) => Ok(true),
-        Err(fault) if fault.code() == Some(404) => Ok(false),
-        Err(fault) => Err(fault),
+        Err(fault) if fault.code() == Some(404) => anyhow::bail!(
+            "the cluster does not know {}.{} {}: install the CRD first \
+             (kubectl apply --server-side -k deploy/crds)",
+            resource.plural,
+            resource.group,
+            resource.version
+        ),
+        Err(fault) => tracing::warn!(error = chain(&fault), "cannot check for the CRD"),
+        Ok(_) => {}
     }
+    Ok(())
 }

@@ -1,0 +1,66 @@
+//! What follows a pass that failed: one table from error to delay. Knows nothing of the pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::runtime::controller::Action as Requeue;
+
+use crate::context::Context;
+use crate::error::{Error, chain};
+use crate::fault::Retry;
+use crate::memory::doubled;
+use crate::wire::UserJob;
+
+/// When the API server asked for a moment, or a pass ended with work left.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+const BACKOFF_FIRST: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// What to do after a pass that failed.
+pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Context>) -> Requeue {
+    context.metrics.count_error(error.step());
+    let failures = context.memory.on(job.uid(), |memory| {
+        memory.failures = memory.failures.saturating_add(1);
+        memory.failures
+    });
+    let retry = error.retry();
+    match (error, retry) {
+        (Error::Unlawful { .. } | Error::Panicked { .. }, _) => {
+            tracing::error!(error = chain(error), failures, "please report this");
+        }
+        (_, Retry::OnChange) => tracing::debug!(error = chain(error), "looking again on change"),
+        (_, Retry::Soon | Retry::Backoff) => {
+            tracing::warn!(error = chain(error), failures, "trying again");
+        }
+    }
+    after(retry, failures).map_or_else(Requeue::await_change, Requeue::requeue)
+}
+
+/// The whole retry table.
+fn after(retry: Retry, failures: u32) -> Option<Duration> {
+    match retry {
+        Retry::OnChange => None,
+        Retry::Soon => Some(SOON),
+        Retry::Backoff => {
+            let double = |delay, _| Some(doubled(delay, BACKOFF_FIRST, BACKOFF_MAX));
+            (0..failures.clamp(1, 16)).fold(None, double)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_retried_less_and_less_often() {
+        let millis = |failures| after(Retry::Backoff, failures).map(|delay| delay.as_millis());
+        assert_eq!(millis(1), Some(250));
+        assert_eq!(millis(2), Some(500));
+        assert_eq!(millis(5), Some(4000));
+        assert_eq!(millis(9), Some(60_000));
+        assert_eq!(millis(u32::MAX), Some(60_000));
+        assert_eq!(after(Retry::Soon, 9), Some(SOON));
+        assert_eq!(after(Retry::OnChange, 1), None);
+    }
+}
