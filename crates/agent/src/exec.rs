@@ -30,8 +30,6 @@ use surroundings::Surroundings;
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A killed shim changes no file; this often its process is looked for.
 const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A launcher that notices trouble by itself ends by then, and says more than we can.
-const TROUBLE_PATIENCE: Duration = Duration::from_secs(2);
 /// What a launcher that went on regardless still gets; ranks have a grace of their own.
 const LAUNCHER_GRACE_MAX: Duration = Duration::from_secs(2);
 /// Shims end when their daemons do, which is a moment after the launcher.
@@ -47,8 +45,8 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     };
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let children = Children::adopt()?;
-    let run_directory = RunDirectory::make();
     let mark = new_mark();
+    let run_directory = RunDirectory::make(&mark);
     let mut command = Command::new(program);
     command.args(arguments);
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
@@ -122,10 +120,11 @@ struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// The root file system may be read-only; somewhere there is room for small files.
-    fn make() -> Self {
+    /// The root file system may be read-only; somewhere there is room for small files. A container
+    /// that was restarted may find its predecessor's directory, whose process had the same number.
+    fn make(mark: &str) -> Self {
         let given = contract::variable(contract::RUN_DIR).map(PathBuf::from);
-        let name = format!("muster-{}", std::process::id());
+        let name = format!("muster-{mark}");
         let places = ["/tmp", "/dev/shm", "/var/tmp"].map(|place| Path::new(place).join(&name));
         let made = |path: &PathBuf| std::fs::create_dir(path).is_ok();
         let ours = given.is_none();
@@ -223,7 +222,7 @@ impl Run {
                 trouble = now.map(|trouble| (trouble, since));
             }
             if let Some((trouble, since)) = &trouble
-                && since.elapsed() >= TROUBLE_PATIENCE
+                && since.elapsed() >= trouble.patience()
                 && self.stopped.is_none()
             {
                 let sentence = trouble.sentence();

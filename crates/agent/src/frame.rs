@@ -40,6 +40,19 @@ impl Ending {
     }
 }
 
+/// What was last seen of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankState {
+    /// It runs, and has not begun or has finished with MPI as far as can be seen.
+    Running,
+    /// It has begun with MPI and still holds its connection to the launcher.
+    InMpi,
+    /// It is gone, was last seen in MPI, and nobody can say how it ended.
+    Vanished,
+    /// It ended.
+    Ended(Ending),
+}
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -66,10 +79,8 @@ pub enum Frame {
     Signal(u8),
     /// Server, last: the command and its output have ended.
     Exit(Ending),
-    /// Server: a rank was seen to run.
-    RankSeen(u32),
-    /// Server: a rank was seen to end.
-    RankEnded(u32, Ending),
+    /// Server: something new was seen of a rank.
+    Rank(u32, RankState),
     /// Either, every few seconds: still here.
     Ping,
     /// Server, last: one sentence on why the request cannot be served.
@@ -99,10 +110,9 @@ const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 const SIGNAL: u8 = 8;
 const EXIT: u8 = 9;
-const RANK_SEEN: u8 = 10;
-const RANK_ENDED: u8 = 11;
-const PING: u8 = 12;
-const REFUSAL: u8 = 13;
+const RANK: u8 = 10;
+const PING: u8 = 11;
+const REFUSAL: u8 = 12;
 
 impl Frame {
     /// The bytes on the wire. A body beyond the limit is cut where it is text for people; callers
@@ -118,8 +128,7 @@ impl Frame {
             Self::Stderr(bytes) => (STDERR, bytes.clone()),
             Self::Signal(signal) => (SIGNAL, vec![*signal]),
             Self::Exit(ending) => (EXIT, ending_body(*ending).to_vec()),
-            Self::RankSeen(rank) => (RANK_SEEN, rank.to_be_bytes().to_vec()),
-            Self::RankEnded(rank, ending) => (RANK_ENDED, rank_ended_body(*rank, *ending)),
+            Self::Rank(rank, state) => (RANK, rank_body(*rank, *state)),
             Self::Ping => (PING, Vec::new()),
             Self::Refusal(text) => (REFUSAL, text_body(text)),
         };
@@ -158,14 +167,7 @@ impl Frame {
                 _ => return Err(malformed()),
             },
             EXIT => Self::Exit(ending(body).ok_or_else(malformed)?),
-            RANK_SEEN => Self::RankSeen(u32::from_be_bytes(
-                body.try_into().map_err(|_| malformed())?,
-            )),
-            RANK_ENDED => {
-                let (rank, rest) = body.split_first_chunk().ok_or_else(malformed)?;
-                let ending = ending(rest).ok_or_else(malformed)?;
-                Self::RankEnded(u32::from_be_bytes(*rank), ending)
-            }
+            RANK => rank(body).ok_or_else(malformed)?,
             PING if body.is_empty() => Self::Ping,
             REFUSAL => Self::Refusal(text(body).ok_or_else(malformed)?),
             START | STDIN_END | PING => return Err(malformed()),
@@ -226,10 +228,26 @@ fn ending(body: &[u8]) -> Option<Ending> {
     }
 }
 
-fn rank_ended_body(rank: u32, ending: Ending) -> Vec<u8> {
+fn rank_body(rank: u32, state: RankState) -> Vec<u8> {
     let mut body = rank.to_be_bytes().to_vec();
-    body.extend(ending_body(ending));
+    match state {
+        RankState::Running => body.push(2),
+        RankState::InMpi => body.push(3),
+        RankState::Vanished => body.push(4),
+        RankState::Ended(ending) => body.extend(ending_body(ending)),
+    }
     body
+}
+
+fn rank(body: &[u8]) -> Option<Frame> {
+    let (rank, rest) = body.split_first_chunk()?;
+    let state = match rest {
+        [2] => RankState::Running,
+        [3] => RankState::InMpi,
+        [4] => RankState::Vanished,
+        rest => RankState::Ended(ending(rest)?),
+    };
+    Some(Frame::Rank(u32::from_be_bytes(*rank), state))
 }
 
 /// Makes frames of bytes as they come in.
@@ -291,8 +309,10 @@ mod tests {
             Frame::Signal(10),
             Frame::Exit(Ending::Code(255)),
             Frame::Exit(Ending::Signal(9)),
-            Frame::RankSeen(70_000),
-            Frame::RankEnded(3, Ending::Code(3)),
+            Frame::Rank(70_000, RankState::Running),
+            Frame::Rank(0, RankState::InMpi),
+            Frame::Rank(1, RankState::Vanished),
+            Frame::Rank(3, RankState::Ended(Ending::Code(3))),
             Frame::Ping,
             Frame::Refusal("no /bin/sh".into()),
         ]
@@ -348,7 +368,7 @@ mod tests {
 
     #[test]
     fn malformed_bodies_are_refused() {
-        let cases: [(&[u8], FrameError); 9] = [
+        let cases: [(&[u8], FrameError); 10] = [
             (&[0], FrameError::Kind(0)),
             (&[200, 1], FrameError::Kind(200)),
             (&[START], FrameError::Body(START)),
@@ -358,6 +378,7 @@ mod tests {
             (&[SIGNAL, 0], FrameError::Body(SIGNAL)),
             (&[EXIT, 1, 0], FrameError::Body(EXIT)),
             (&[PING, 1], FrameError::Body(PING)),
+            (&[RANK, 0, 0, 0, 1, 5], FrameError::Body(RANK)),
         ];
         for (body, error) in cases {
             let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();

@@ -1,6 +1,9 @@
 //! Which ranks a launcher's daemon runs on this host, and how they ended. A rank is a process whose
 //! environment has a rank's variable while its parent's has not. Must not know what follows from a
 //! rank's end; some launchers do nothing about it, and then the launcher's wrapper does.
+//!
+//! Where the kernel does not keep how strangers ended, what can be seen is whether a rank of Hydra
+//! still held its connection to the launcher, which `MPI_Finalize` closes.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -10,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::exit_info;
-use crate::frame::Frame;
+use crate::frame::{Frame, RankState};
 use crate::tree::{Process, Tree, value_in};
 
 const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
@@ -20,10 +23,53 @@ const LOOK_LATER: Duration = Duration::from_millis(500);
 /// More handles than this would cost more than they tell.
 const RANKS_MAX: usize = 512;
 
+/// A program that does not load MPI within this many looks is taken for one without.
+const MPI_LOOKS_MAX: u32 = 40;
+const MPI_LIBRARIES: [&str; 2] = ["/libmpi", "/libpmpi"];
+
 struct Rank {
     number: u32,
     process: Process,
     handle: OwnedFd,
+    /// Where its connection to the launcher is, if it has one and is not a spawned process, whose
+    /// end is no concern of those that spawned it.
+    connection: Option<String>,
+    loaded_mpi: bool,
+    looks: u32,
+    in_mpi: bool,
+}
+
+impl Rank {
+    /// Whether it is in MPI now, if that is news.
+    fn look(&mut self) -> Option<RankState> {
+        let connection = self.connection.as_ref()?;
+        if !self.loaded_mpi && self.looks < MPI_LOOKS_MAX {
+            self.looks += 1;
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.process.number));
+            let maps = maps.unwrap_or_default();
+            self.loaded_mpi = MPI_LIBRARIES.iter().any(|name| maps.contains(name));
+        }
+        let open = std::fs::read_link(connection);
+        let open = open.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"));
+        let in_mpi = self.loaded_mpi && open;
+        if in_mpi == self.in_mpi {
+            return None;
+        }
+        self.in_mpi = in_mpi;
+        Some(if in_mpi {
+            RankState::InMpi
+        } else {
+            RankState::Running
+        })
+    }
+}
+
+fn connection(process: &Process) -> Option<String> {
+    let environment = process.environment();
+    let spawned = value_in(&environment, "PMI_SPAWNED").is_some_and(|value| value != b"0");
+    let descriptor = std::str::from_utf8(value_in(&environment, "PMI_FD")?).ok()?;
+    let descriptor: u32 = descriptor.parse().ok()?;
+    (!spawned).then(|| format!("/proc/{}/fd/{descriptor}", process.number))
 }
 
 /// Watches the ranks of one session.
@@ -58,7 +104,7 @@ impl RankWatch {
 
     /// Ranks that are new, when it is time to look for them.
     pub(crate) fn look(&mut self) -> Vec<Frame> {
-        if !self.due_in().is_zero() || self.known.len() >= RANKS_MAX {
+        if !self.due_in().is_zero() || self.known.len() > RANKS_MAX {
             return Vec::new();
         }
         self.interval = (self.interval * 5 / 4).min(LOOK_LATER);
@@ -80,8 +126,16 @@ impl RankWatch {
                 number: rank,
                 process,
                 handle,
+                connection: connection(&process),
+                loaded_mpi: false,
+                looks: 0,
+                in_mpi: false,
             });
-            frames.push(Frame::RankSeen(rank));
+            frames.push(Frame::Rank(rank, RankState::Running));
+        }
+        for rank in &mut self.running {
+            let news = rank.look().map(|state| Frame::Rank(rank.number, state));
+            frames.extend(news);
         }
         frames
     }
@@ -94,9 +148,11 @@ impl RankWatch {
             if now.is_some_and(|now| now.is(&rank.process) && !now.zombie) {
                 return true;
             }
-            if let Some(ending) = exit_info::ending(&rank.handle, &rank.process) {
-                frames.push(Frame::RankEnded(rank.number, ending));
-            }
+            let state = match exit_info::ending(&rank.handle, &rank.process) {
+                Some(ending) => Some(RankState::Ended(ending)),
+                None => rank.in_mpi.then_some(RankState::Vanished),
+            };
+            frames.extend(state.map(|state| Frame::Rank(rank.number, state)));
             false
         });
         frames

@@ -79,8 +79,8 @@ impl Shim {
         }
         self.note(State::Started);
         let stream = Stream::new(wire, signals, !self.call.no_stdin);
-        let outcome = stream.run(|rank, ending| {
-            self.record.ranks.insert(rank, ending);
+        let outcome = stream.run(|rank, state| {
+            self.record.ranks.insert(rank, state);
             self.write();
         });
         self.conclude(outcome)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::frame::Ending;
+use crate::frame::{Ending, RankState};
 
 /// How far a session came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub(crate) struct SessionRecord {
     /// The launcher's daemon that it started, if it was one.
     pub(crate) daemon: Option<String>,
     pub(crate) state: State,
-    /// Ranks that were seen, and how they ended.
-    pub(crate) ranks: BTreeMap<u32, Option<Ending>>,
+    /// Ranks that were seen.
+    pub(crate) ranks: BTreeMap<u32, RankState>,
 }
 
 const SUFFIX: &str = "session";
@@ -75,10 +75,8 @@ impl SessionRecord {
             State::Lost(why) => format!("lost {}", one_line(why)),
             State::Stopped => "stopped".into(),
         });
-        lines.extend(self.ranks.iter().map(|(rank, ending)| match ending {
-            None => format!("rank {rank}"),
-            Some(ending) => format!("rank {rank} {}", ending_text(*ending)),
-        }));
+        let ranks = self.ranks.iter();
+        lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {}", rank_text(*state))));
         lines.join("\n") + "\n"
     }
 
@@ -98,8 +96,8 @@ impl SessionRecord {
                 "lost" => state = Some(State::Lost(rest.to_owned())),
                 "stopped" => state = Some(State::Stopped),
                 "rank" => {
-                    let (rank, ending) = rest.split_once(' ').unwrap_or((rest, ""));
-                    ranks.insert(rank.parse().ok()?, parse_ending(ending));
+                    let (rank, state) = rest.split_once(' ')?;
+                    ranks.insert(rank.parse().ok()?, parse_rank(state)?);
                 }
                 _ => return None,
             }
@@ -118,6 +116,24 @@ fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Code(code) => format!("code {code}"),
         Ending::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+fn rank_text(state: RankState) -> String {
+    match state {
+        RankState::Running => "running".into(),
+        RankState::InMpi => "in-mpi".into(),
+        RankState::Vanished => "vanished".into(),
+        RankState::Ended(ending) => ending_text(ending),
+    }
+}
+
+fn parse_rank(text: &str) -> Option<RankState> {
+    match text {
+        "running" => Some(RankState::Running),
+        "in-mpi" => Some(RankState::InMpi),
+        "vanished" => Some(RankState::Vanished),
+        other => parse_ending(other).map(RankState::Ended),
     }
 }
 
@@ -153,7 +169,13 @@ mod tests {
                 shim: 4242,
                 daemon: Some("orted".into()),
                 state,
-                ranks: [(0, None), (3, Some(Ending::Code(3)))].into(),
+                ranks: [
+                    (0, RankState::Running),
+                    (1, RankState::InMpi),
+                    (2, RankState::Vanished),
+                    (3, RankState::Ended(Ending::Code(3))),
+                ]
+                .into(),
             };
             record.write(directory.path()).unwrap();
             assert_eq!(SessionRecord::read_all(directory.path()), [record]);

@@ -5,12 +5,17 @@
 //! (a test of Horovod's, `hostname`) is their caller's business.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::contract::{EXIT_NOT_DISTRIBUTED, EXIT_WORKER_LOST};
-use crate::frame::Ending;
+use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
 use crate::verdict::{Kind, Verdict};
 
+/// A launcher that notices trouble by itself ends by then, and says more than we can.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Ranks leave MPI together, but not in the same moment.
+const VANISHED_PATIENCE: Duration = Duration::from_secs(6);
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
@@ -39,6 +44,11 @@ pub(super) enum Trouble {
         rank: u32,
         ending: Ending,
     },
+    /// A rank is gone while others are still in MPI: they wait for it, and for ever.
+    Vanished {
+        host: String,
+        rank: u32,
+    },
 }
 
 impl Trouble {
@@ -56,6 +66,15 @@ impl Trouble {
             Self::Daemon { ending, .. } if ending.shell_code() > 128 => 3,
             Self::Daemon { .. } => 5,
             Self::ShimGone { .. } => 6,
+            Self::Vanished { .. } => 7,
+        }
+    }
+
+    /// How long the launcher may go on after it.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Self::Vanished { .. } => VANISHED_PATIENCE,
+            _ => PATIENCE,
         }
     }
 
@@ -69,6 +88,9 @@ impl Trouble {
             }
             Self::Rank { host, rank, ending } => {
                 format!("rank {rank} on worker {host} {}", ending_words(*ending))
+            }
+            Self::Vanished { host, rank } => {
+                format!("rank {rank} on worker {host} ended without finalizing MPI")
             }
         }
     }
@@ -106,7 +128,22 @@ pub(super) struct Census {
 impl Census {
     /// The trouble that explains the others, if there is any.
     pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
-        self.troubles(shim_lives).min_by_key(Trouble::weight)
+        let all = self.troubles(shim_lives).chain(self.vanished());
+        all.min_by_key(Trouble::weight)
+    }
+
+    /// Only while the launcher runs: at the end of a good run all ranks are gone.
+    fn vanished(&self) -> Option<Trouble> {
+        let any = |state| {
+            let mut with_ranks = self.records.iter().filter(|_| self.watches_ranks);
+            with_ranks.find_map(|record| {
+                let rank = record.ranks.iter().find(|(_, seen)| **seen == state)?;
+                Some((record.host.clone(), *rank.0))
+            })
+        };
+        any(RankState::InMpi)?;
+        let (host, rank) = any(RankState::Vanished)?;
+        Some(Trouble::Vanished { host, rank })
     }
 
     fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
@@ -147,13 +184,13 @@ impl Census {
             _ => None,
         };
         let failed = record.ranks.iter().filter(|_| self.watches_ranks);
-        let failed = failed.filter_map(|(rank, ending)| {
-            let ending = (*ending).filter(|ending| *ending != Ending::Code(0))?;
-            Some(Trouble::Rank {
+        let failed = failed.filter_map(|(rank, state)| match *state {
+            RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
                 host: host.clone(),
                 rank: *rank,
                 ending,
-            })
+            }),
+            _ => None,
         });
         failed.chain(session).collect()
     }
@@ -242,11 +279,15 @@ impl Census {
     }
 }
 
+/// A failure whose own code nobody knows.
+const EXIT_UNKNOWN: u8 = 1;
+
 /// A trouble that decides the verdict.
 fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) {
     let (kind, own_code) = match trouble {
         Trouble::Unreachable { .. } => (Kind::WorkerUnreachable, EXIT_WORKER_LOST),
         Trouble::Rank { ending, .. } => (Kind::RankFailed, ending.shell_code()),
+        Trouble::Vanished { .. } => (Kind::RankFailed, EXIT_UNKNOWN),
         Trouble::Lost { .. } | Trouble::ShimGone { .. } | Trouble::Daemon { .. } => {
             (Kind::WorkerLost, EXIT_WORKER_LOST)
         }
@@ -272,7 +313,7 @@ mod tests {
             shim: 1,
             daemon: Some("prted".into()),
             state,
-            ranks: [(0, Some(Ending::Code(0)))].into(),
+            ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
         }
     }
 
@@ -355,7 +396,11 @@ mod tests {
     #[test]
     fn the_rank_that_failed_first_is_named() {
         let mut first = record("w0", State::Started);
-        first.ranks = [(0, Some(Ending::Signal(9))), (1, Some(Ending::Code(3)))].into();
+        first.ranks = [
+            (0, RankState::Ended(Ending::Signal(9))),
+            (1, RankState::Ended(Ending::Code(3))),
+        ]
+        .into();
         let census = census(vec![first, ended("w1")]);
         let trouble = census.trouble(|_| true).unwrap();
         assert_eq!(trouble.sentence(), "rank 1 on worker w0 exited with code 3");
@@ -367,9 +412,9 @@ mod tests {
     #[test]
     fn ranks_that_the_launcher_ended_are_not_blamed() {
         let mut first = record("w0", State::Started);
-        first.ranks = [(0, Some(Ending::Signal(15)))].into();
+        first.ranks = [(0, RankState::Ended(Ending::Signal(15)))].into();
         let mut second = record("w1", State::Started);
-        second.ranks = [(1, Some(Ending::Signal(9)))].into();
+        second.ranks = [(1, RankState::Ended(Ending::Signal(9)))].into();
         let census = census(vec![first, second]);
         let message = |code| census.verdict(code, None, None, |_| true).message;
         assert!(
@@ -382,9 +427,29 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_vanished_is_trouble_only_while_others_are_in_mpi() {
+        let with = |host, rank, state| SessionRecord {
+            ranks: [(rank, state)].into(),
+            ..record(host, State::Started)
+        };
+        let gone = with("w0", 0, RankState::Vanished);
+        let waits = census(vec![gone.clone(), with("w1", 1, RankState::InMpi)]);
+        let trouble = waits.trouble(|_| true).unwrap();
+        assert_eq!(trouble.patience(), VANISHED_PATIENCE);
+        let verdict = waits.verdict(143, None, Some(trouble), |_| true);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 1));
+        for state in [RankState::Running, RankState::Vanished] {
+            let done = census(vec![gone.clone(), with("w1", 1, state)]);
+            assert_eq!(done.trouble(|_| true), None, "{state:?}");
+        }
+        let ended = census(vec![ended("w0"), with("w1", 1, RankState::InMpi)]);
+        assert_eq!(judge(&ended, 0, true), (Kind::Succeeded, 0));
+    }
+
+    #[test]
     fn a_killed_daemon_outweighs_the_ranks_that_it_takes_along() {
         let mut killed = record("w0", State::Ended(Ending::Code(137)));
-        killed.ranks = [(0, Some(Ending::Signal(15)))].into();
+        killed.ranks = [(0, RankState::Ended(Ending::Signal(15)))].into();
         let census = census(vec![killed, ended("w1")]);
         assert_eq!(judge(&census, 0, true), (Kind::WorkerLost, 119));
     }

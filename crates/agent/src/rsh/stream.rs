@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::stdio::{stderr, stdin, stdout};
 use signal_hook::consts::{SIGPIPE, SIGUSR1, SIGUSR2};
 
-use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
+use crate::frame::{DATA_BYTES_MAX, Ending, Frame, RankState};
 use crate::signals::Signals;
 use crate::wire::{Wire, WireError, poll};
 
@@ -57,7 +57,7 @@ impl Stream {
     }
 
     /// Until the command has ended and its output was written, or nothing more can come.
-    pub(super) fn run(mut self, mut on_rank: impl FnMut(u32, Option<Ending>)) -> Outcome {
+    pub(super) fn run(mut self, mut on_rank: impl FnMut(u32, RankState)) -> Outcome {
         if !self.reads_stdin
             && let Err(error) = self.wire.send(&Frame::StdinEnd)
         {
@@ -77,7 +77,7 @@ impl Stream {
         outcome
     }
 
-    fn turn(&mut self, on_rank: &mut impl FnMut(u32, Option<Ending>)) -> Result<(), Outcome> {
+    fn turn(&mut self, on_rank: &mut impl FnMut(u32, RankState)) -> Result<(), Outcome> {
         let listening = self.out.has_room() && self.err.has_room();
         let wait = self.wire.keep_alive(listening)?;
         let reads = self.reads_stdin && !self.wire.has_backlog();
@@ -132,13 +132,12 @@ impl Stream {
     fn take(
         &mut self,
         frame: Frame,
-        on_rank: &mut impl FnMut(u32, Option<Ending>),
+        on_rank: &mut impl FnMut(u32, RankState),
     ) -> Result<(), Outcome> {
         match frame {
             Frame::Stdout(bytes) => self.out.queue.extend(bytes),
             Frame::Stderr(bytes) => self.err.queue.extend(bytes),
-            Frame::RankSeen(rank) => on_rank(rank, None),
-            Frame::RankEnded(rank, ending) => on_rank(rank, Some(ending)),
+            Frame::Rank(rank, state) => on_rank(rank, state),
             Frame::Exit(ending) => return Err(Outcome::Ended(ending)),
             Frame::Refusal(why) => return Err(Outcome::Refused(why)),
             _ => {}
