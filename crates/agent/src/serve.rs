@@ -26,6 +26,7 @@ use door::Door;
 
 /// Sessions at the same time; a launcher needs one or two per host.
 const SESSIONS_MAX: usize = 256;
+const BACKLOG: i32 = 1024;
 /// Threads hold little: TLS keeps its buffers on the heap.
 const THREAD_STACK_BYTES: usize = 256 * 1024;
 /// When no connection can be taken, as when descriptors run out, others must end first.
@@ -91,6 +92,8 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
         closed: Condvar::new(),
     });
     let listener = listen()?;
+    // A longer queue than std asks for: a crowd at the door costs the launcher no lost packet.
+    rustix::net::listen(&listener, BACKLOG)?;
     eprintln!("muster-agent: serving on {}", listener.local_addr()?);
     let own = start_own(&children, command)?;
     let at_the_door = shared.clone();

@@ -30,7 +30,7 @@ fn it_opens_soon_after_the_last_worker_came() {
     let came = Instant::now();
     let (output, opened) = waiting.join().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(opened.duration_since(came) < Duration::from_secs(2));
+    assert!(opened.duration_since(came) < Duration::from_secs(5));
     let stdout = text(&output.stdout);
     assert!(stdout.contains("waiting for "), "{stdout}");
     assert!(stdout.contains("1 without an address yet"), "{stdout}");
@@ -48,7 +48,7 @@ fn at_its_deadline_it_names_who_is_missing() {
     let begun = Instant::now();
     let output = gate(&world, 2, 1).output().unwrap();
     assert_eq!(output.status.code(), Some(117), "{output:?}");
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    assert!(begun.elapsed() < Duration::from_secs(8));
     assert!(text(&output.stderr).contains("waiting for 1 of 2 workers: w1"));
     let json = std::fs::read_to_string(world.path("termination")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
