@@ -184,27 +184,33 @@ fn told_by_event(ground: &Ground, name: &str, left: Duration) -> Result<String> 
 #[test]
 fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Result<()> {
     let ground = bad_ground()?;
-    let operator = ground.operator()?;
-    let end = Instant::now() + TOLD_WITHIN;
-    let (mut by_status, mut by_event) = (0, 0);
+    // Asked before the clock runs: the API server compiles its rules when it first needs them.
+    let mut bad = Vec::new();
     for BadJob { job, field, .. } in bad_jobs() {
-        let Some(field) = field else { continue };
         let name = job["metadata"]["name"]
             .as_str()
             .context("a bad job without a name")?;
+        let takes_status = takes_status(&ground, name)?;
+        bad.extend(field.map(|field| (name.to_owned(), field, takes_status)));
+    }
+    let operator = ground.operator()?;
+    let end = Instant::now() + TOLD_WITHIN;
+    for (name, field, takes_status) in &bad {
         let left = end.saturating_duration_since(Instant::now());
-        let said = if takes_status(&ground, name)? {
-            by_status += 1;
-            told_by_status(&ground, name, left)?
-        } else {
-            by_event += 1;
-            told_by_event(&ground, name, left)?
+        let said = match takes_status {
+            true => told_by_status(&ground, name, left)?,
+            false => told_by_event(&ground, name, left)?,
         };
         ensure!(
             said.contains(&format!("{field}: ")),
             "{name}: {field} is not in `{said}`"
         );
     }
+    let by_status = bad
+        .iter()
+        .filter(|(_, _, takes_status)| *takes_status)
+        .count();
+    let by_event = bad.len() - by_status;
     say(&format!(
         "faults named by status: {by_status}, by event: {by_event}, in {TOLD_WITHIN:?}"
     ));

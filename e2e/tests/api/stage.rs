@@ -121,5 +121,10 @@ fn await_strictness(api: &Api, namespace: &str) -> Result<()> {
         });
         let answer = api.send("POST", &path, Some(&bad))?;
         Ok((answer.code == 422 || answer.code == 400).then_some(()))
-    })
+    })?;
+    // Its cache of jobs is filled anew, and refuses watches until then.
+    wait_for("jobs to be listed again", SCHEMA_CHANGE_MAX, || {
+        api.list(&collection(namespace, "mpijobs")).map(Some)
+    })?;
+    Ok(())
 }
