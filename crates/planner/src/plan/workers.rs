@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::blocked;
-use crate::contract::{JOB_ROLE_LABEL, JOB_UID_LABEL};
+use crate::contract::{JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::{Action, Kind};
 use crate::render::worker_pod::worker_pod;
@@ -66,7 +66,11 @@ fn remove(observed: &Observed, fields: &str, meant: impl Fn(&Pod) -> bool) -> Ve
     }
     let uid = &observed.job.owner.uid;
     vec![Action::DeleteWorkers {
-        labels: format!("{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}=worker"),
+        // The operator's name is what pods are watched by: nothing that the selector reaches may
+        // be out of sight.
+        labels: format!(
+            "{OPERATOR_NAME_LABEL}={OPERATOR_NAME},{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}=worker"
+        ),
         fields: fields.to_owned(),
         names: pods.into_iter().map(|pod| pod.name.clone()).collect(),
     }]

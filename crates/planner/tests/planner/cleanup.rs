@@ -36,7 +36,8 @@ fn all_takes_every_worker_in_one_request() {
     };
     assert_eq!(
         labels,
-        "muster.dev/job-uid=uid-demo,training.kubeflow.org/job-role=worker"
+        "training.kubeflow.org/operator-name=mpi-operator,muster.dev/job-uid=uid-demo,\
+         training.kubeflow.org/job-role=worker"
     );
     assert_eq!(fields, "");
     assert_eq!(names.len(), 8);
