@@ -12,6 +12,8 @@ mod packages;
 mod test;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Chores of the muster repository.
@@ -38,8 +40,19 @@ enum Chore {
     Tidy(tidy::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Xtask::parse().chore {
+fn main() -> ExitCode {
+    match run(Xtask::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The sentence, and not where in this program it was made.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    match chore {
         Chore::Test(args) => test::run(args),
         Chore::Demo(args) => demo::run(args),
         Chore::Cluster(args) => cluster::run(args),
