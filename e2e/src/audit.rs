@@ -83,19 +83,26 @@ impl Audit {
 
     /// What this user asked since, oldest first.
     pub fn requests_of(&self, user: &str) -> Result<Vec<Request>> {
+        self.requests(user, |request| request.user == user)
+    }
+
+    /// What anybody asked since about a namespace and what is in it, oldest first.
+    pub fn requests_in(&self, namespace: &str) -> Result<Vec<Request>> {
+        self.requests(namespace, |request| request.namespace == namespace)
+    }
+
+    /// The requests that are meant; only lines with this word in quotes need a closer look.
+    fn requests(&self, word: &str, is_meant: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
         let mut log = File::open(&self.path)?;
         log.seek(SeekFrom::Start(self.start))?;
         let mut text = String::new();
         log.read_to_string(&mut text)?;
         // The last line may still be in the making.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let named = format!("\"{user}\"");
-        let lines = whole.lines().filter(|line| line.contains(&named));
+        let word = format!("\"{word}\"");
+        let lines = whole.lines().filter(|line| line.contains(&word));
         let requests = lines.map(Request::of_line).collect::<Result<Vec<_>>>()?;
-        Ok(requests
-            .into_iter()
-            .filter(|request| request.user == user)
-            .collect())
+        Ok(requests.into_iter().filter(is_meant).collect())
     }
 
     /// Fails if anything that this user asked for since was beyond its rights.
