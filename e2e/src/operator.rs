@@ -258,14 +258,23 @@ impl Operator {
 
     /// Asks it to end, as Kubernetes does.
     pub fn terminate(&self) -> Result<()> {
-        let status = Command::new("kill")
-            .args(["-TERM", &self.pid().to_string()])
-            .status()?;
-        ensure!(
-            status.success(),
-            "cannot send a signal to process {}",
-            self.pid()
-        );
+        self.signal("TERM")
+    }
+
+    /// Puts it to sleep, as a busy or a paused machine does.
+    pub fn pause(&self) -> Result<()> {
+        self.signal("STOP")
+    }
+
+    /// Wakes it up again; it does not know that it slept.
+    pub fn wake(&self) -> Result<()> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let pid = self.pid().to_string();
+        let status = Command::new("kill").args(["-s", signal, &pid]).status()?;
+        ensure!(status.success(), "cannot send {signal} to process {pid}");
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::audit::{Audit, Request};
+use e2e::audit::{Audit, Request, table};
 use e2e::figures::say;
 use e2e::ground::{SOON, name, new_namespace, uid};
 use e2e::jobs::MpiJob;
@@ -125,6 +125,49 @@ fn two_leaders_make_one_of_each_and_one_verdict() -> Result<()> {
     ));
     first.assert_alive()?;
     second.assert_alive()
+}
+
+#[test]
+fn a_leader_that_slept_through_a_life_wakes_and_leaves_the_end_as_it_is() -> Result<()> {
+    let ground = ground("asleep")?;
+    let other_lock = new_namespace(&ground.api, "asleep-lock")?;
+    let other = Account::install(&ground.cluster, &ground.api, &other_lock)?;
+    let audit = Audit::from_now(&ground.cluster)?;
+    let sleeper = ground.operator_of(&other, &other.kubeconfig)?;
+    sleeper.await_leading()?;
+    let awake = ground.operator()?;
+    sleeper.pause()?;
+    ground.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
+    ground.run("pi", 2)?;
+    ground.await_condition("pi", "Running")?;
+    ground.finish("pi")?;
+    let job = ground.await_condition("pi", "Succeeded")?;
+    ground.await_pods("pi", "worker", 0)?;
+
+    sleeper.wake()?;
+    await_rest(&audit, [&ground.account.user, &other.user])?;
+    sleeper.assert_alive()?;
+    awake.assert_alive()?;
+    let late = assert_made_once(&audit.requests_in(&ground.namespace)?, &job)?;
+    let after = audit.writes_of(&other.user)?;
+    say(&format!(
+        "a leader that slept: {} writes, {late} workers came late",
+        after.len()
+    ));
+    ensure!(
+        late == 0,
+        "workers were made for a job that is over:\n{}",
+        table(&after)
+    );
+    ensure!(
+        ground.pods("pi", "worker")?.is_empty(),
+        "the job has workers left"
+    );
+    ensure!(
+        ground.job("pi")?["status"] == job["status"],
+        "the verdict changed"
+    );
+    Ok(())
 }
 
 #[test]
