@@ -72,9 +72,13 @@ impl<'a> Submitted<'a> {
     pub fn succeeded(&self) -> Result<Value> {
         let job = self.until("success", |job| condition(job, "Succeeded") == Some("True"))?;
         let secs = self.since.elapsed().as_secs_f64();
+        let tries = match self.tries()? {
+            1 => String::new(),
+            tries => format!(", at try {tries} of its launcher"),
+        };
+        let namespace = &self.lab.namespace;
         say(&format!(
-            "{}: succeeded {secs:.1} s after it was created",
-            self.lab.namespace
+            "{namespace}: succeeded {secs:.1} s after it was created{tries}"
         ));
         ensure!(
             job["status"]["completionTime"].is_string(),
@@ -85,6 +89,14 @@ impl<'a> Submitted<'a> {
             "it succeeded and failed"
         );
         Ok(job)
+    }
+
+    /// How often its launcher was started, as far as its pods can still tell.
+    pub fn tries(&self) -> Result<i64> {
+        let launchers = self.lab.pods(&self.name, "launcher")?;
+        let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64();
+        let starts = launchers.iter().map(|pod| 1 + restarts(pod).unwrap_or(0));
+        Ok(starts.sum::<i64>().max(1))
     }
 
     /// Waits until it has failed.

@@ -57,12 +57,7 @@ fn a_worker_that_was_removed_while_the_program_runs_is_made_again() -> Result<()
             is_replaced(pods, &before[1])
         })?;
         job.succeeded_on_workers(2)?;
-        let launchers = lab.pods("pi", "launcher")?;
-        let restarts: i64 = launchers.iter().map(restarts).sum();
-        ensure!(
-            restarts + launchers.len() as i64 > 1,
-            "the program cannot have survived this"
-        );
+        ensure!(job.tries()? > 1, "the program cannot have survived this");
         Ok(())
     })
 }
@@ -132,10 +127,4 @@ fn is_replaced(pods: &[Value], old: &Value) -> bool {
             && pod["metadata"]["uid"] != old["metadata"]["uid"]
             && pod["status"]["phase"] == "Running"
     })
-}
-
-fn restarts(pod: &Value) -> i64 {
-    pod["status"]["containerStatuses"][0]["restartCount"]
-        .as_i64()
-        .unwrap_or(0)
 }

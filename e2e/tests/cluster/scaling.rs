@@ -1,15 +1,17 @@
 //! Changing the number of workers of a running job: pods and list of hosts follow, up and down.
 
 use anyhow::{Context, Result};
-use e2e::real::Lab;
 use e2e::real::pi::{Mpi, PI, User, job};
+use e2e::real::submitted::Submitted;
+use e2e::real::{Lab, PATIENCE};
+use e2e::wait_for;
 use serde_json::json;
 
 use crate::in_lab;
 
 /// Runs on three hosts as soon as the list has three, then on two.
 const FOLLOW: &str = "hosts() { until [ $(wc -l </etc/mpi/hostfile) = $1 ]; do sleep 0.1; done; }; \
-                      hosts 3 && mpirun -n 3 $0 && hosts 2 && mpirun -n 2 $0";
+                      hosts 3 && mpirun -n 3 $0 && echo ready for two && hosts 2 && mpirun -n 2 $0";
 
 #[test]
 fn workers_come_and_go_with_their_number() -> Result<()> {
@@ -23,11 +25,10 @@ fn workers_come_and_go_with_their_number() -> Result<()> {
         job.running()?;
         scale(lab, 3)?;
         job.workers_run(3)?;
-        refresh_volumes(lab)?;
-        job.said("Workers: 3")?;
+        sees_hosts(lab, &job, "ready for two")?;
         scale(lab, 2)?;
         job.workers_run(2)?;
-        refresh_volumes(lab)?;
+        sees_hosts(lab, &job, "Workers: 2")?;
         let output = job.succeeded_on_workers(2)?;
         assert!(
             output.text.contains("rank 2 of 3 on pi-worker-2"),
@@ -47,17 +48,19 @@ fn scale(lab: &Lab, workers: u32) -> Result<()> {
     )
 }
 
-/// A kubelet brings mounted files up to date about once a minute, and when the pod changes.
-fn refresh_volumes(lab: &Lab) -> Result<()> {
+/// Waits until the launcher has said this. A kubelet brings mounted files up to date about once a
+/// minute, and whenever the pod changes.
+fn sees_hosts(lab: &Lab, job: &Submitted<'_>, words: &str) -> Result<()> {
     let launchers = lab.pods("pi", "launcher")?;
     let pod = launchers.first().context("the launcher is gone")?;
-    let name = pod["metadata"]["name"]
+    let pod = pod["metadata"]["name"]
         .as_str()
         .context("a pod without a name")?;
-    let count = lab.pods("pi", "worker")?.len().to_string();
-    lab.patch(
-        "pod",
-        name,
-        &json!({"metadata": {"annotations": {"refreshed-for": count}}}),
-    )
+    let mut looks = 0;
+    wait_for(&format!("`{words}` in the log"), PATIENCE, || {
+        looks += 1;
+        let change = json!({"metadata": {"annotations": {"looks": looks.to_string()}}});
+        lab.patch("pod", pod, &change)?;
+        Ok(job.output()?.text.contains(words).then_some(()))
+    })
 }
