@@ -13,5 +13,6 @@ mod api {
     mod refusals;
     mod stage;
     mod suspension;
+    mod takeover;
     mod thrift;
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cluster::{self, Running, Spec};
-use crate::{command, images, tidy};
+use crate::{command, images, packages, tidy};
 use interrupts::Interrupts;
 use report::Report;
 use tally::Tally;
@@ -42,6 +42,9 @@ enum Group {
     Cluster,
 }
 
+/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill` and `ip`.
+const PACKAGES: &[&str] = &["openssh-client", "procps", "iproute2"];
+
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
 const CLUSTER_TEST_THREADS: &str = "4";
 
@@ -55,6 +58,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let mut report = Report::new(interrupts);
     let wanted = |group| args.only.is_none_or(|only| only == group);
 
+    report.stage("packages", || {
+        packages::ensure(PACKAGES).map(|()| Tally::default())
+    });
     if wanted(Group::Unit) {
         report.stage("rustfmt", || {
             let result = stages.check("fmt", &["--all", "--", "--check", "-l"]);
@@ -68,7 +74,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
             stages.check("clippy", &words)
         });
         report.stage("unit tests", || {
-            stages.tests(cargo("test").args(["--workspace", "--exclude", "e2e"]))
+            let mut tally =
+                stages.tests(cargo("test").args(["--workspace", "--exclude", "e2e"]))?;
+            // What judges the clusters is judged first.
+            tally += stages.tests(cargo("test").args(["--package", "e2e", "--lib"]))?;
+            Ok(tally)
         });
     }
     // A cluster costs minutes; what cargo alone can find is worth mending first.

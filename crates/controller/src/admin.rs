@@ -2,7 +2,8 @@
 //! it renews its lease. Knows nothing of jobs.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -98,8 +99,14 @@ pub(crate) async fn serve(
 }
 
 async fn listen(port: u16) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let listener = TcpListener::bind(address).await;
+    // Every interface, of either family; where there is no IPv6, the other.
+    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let listener = match TcpListener::bind(both).await {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
+        }
+        bound => bound,
+    };
     listener.with_context(|| {
         format!("cannot listen on port {port}; is another operator running on this host?")
     })

@@ -179,10 +179,11 @@ impl Actor<'_> {
         if !child.is_owned_by(&self.owner.uid) {
             return Ok(self.taken(kind, name));
         }
-        if child.watched {
-            self.learn(kind, &text)?;
-        } else {
-            self.adopt(kind, name, &child.uid).await?;
+        match (child.watched, kind) {
+            (true, _) => self.learn(kind, &text)?,
+            // Somebody took the label off. To put it back would take the right to change any pod.
+            (false, Kind::Pod) => return Ok(self.taken(kind, name)),
+            (false, _) => self.adopt(kind, name, &child.uid).await?,
         }
         self.accepted(kind, name);
         Ok(Outcome::Done)
@@ -191,16 +192,8 @@ impl Actor<'_> {
     /// Our own object lacks the label that we watch by (the Kubeflow operator made it, or
     /// somebody took the label off): without it we would never hear of it again.
     async fn adopt(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), Fault> {
-        let (key, value) = match kind {
-            Kind::Pod => (contract::OPERATOR_NAME_LABEL, contract::OPERATOR_NAME),
-            Kind::Service
-            | Kind::ConfigMap
-            | Kind::Secret
-            | Kind::Job
-            | Kind::VolcanoPodGroup
-            | Kind::SchedulerPluginsPodGroup => (contract::MANAGED_BY_LABEL, contract::MANAGED_BY),
-        };
-        let merge = json!({"metadata": {"uid": uid, "labels": {(key): value}}});
+        let labels = json!({(contract::MANAGED_BY_LABEL): contract::MANAGED_BY});
+        let merge = json!({"metadata": {"uid": uid, "labels": labels}});
         let resource = wire::resource(kind);
         let text = self
             .context

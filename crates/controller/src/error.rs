@@ -43,9 +43,12 @@ impl Error {
     /// What to do about it.
     pub(crate) fn retry(&self) -> Retry {
         match self {
-            Self::Observe { source, .. }
-            | Self::Apply { source, .. }
-            | Self::Report { source, .. } => source.retry(),
+            Self::Report { source, .. } => source.retry(),
+            // What was to be changed may be out of sight, or unchanged: no event is certain.
+            Self::Observe { source, .. } | Self::Apply { source, .. } => match source.retry() {
+                Retry::OnChange | Retry::Backoff => Retry::Backoff,
+                Retry::Soon => Retry::Soon,
+            },
             Self::Unlawful { .. } | Self::Panicked { .. } => Retry::Backoff,
         }
     }
@@ -107,5 +110,26 @@ mod tests {
              the API server did not answer within 10 s"
         );
         assert_eq!(error.retry(), Retry::Backoff);
+    }
+
+    #[test]
+    fn a_conflict_is_waited_out_only_where_an_event_must_follow() {
+        let conflict = || Fault::Answered {
+            code: 409,
+            reason: "Conflict".to_owned(),
+            message: String::new(),
+        };
+        let (job, what) = ("team-a/ring".to_owned(), "creating Service ring".to_owned());
+        let report = Error::Report {
+            job: job.clone(),
+            source: conflict(),
+        };
+        assert_eq!(report.retry(), Retry::OnChange);
+        let apply = Error::Apply {
+            job,
+            what,
+            source: conflict(),
+        };
+        assert_eq!(apply.retry(), Retry::Backoff);
     }
 }

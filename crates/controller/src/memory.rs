@@ -42,6 +42,8 @@ pub(crate) struct JobMemory {
     pub(crate) written_at: Option<Instant>,
     /// The key Secret exists and is the job's own.
     pub(crate) key_exists: bool,
+    /// The API server was asked for the launcher's Job, which the watch did not show.
+    pub(crate) launcher_sought: bool,
     /// Which generation was told of by events alone, because its status cannot be written.
     pub(crate) told_without_status: Option<i64>,
     /// Passes that failed in a row.

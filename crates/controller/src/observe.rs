@@ -121,8 +121,9 @@ async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Ar
         name: stored.metadata.name.as_deref().unwrap_or_default(),
     };
     let text = context.api.get(target).await.map_err(fault)?;
-    let live: UserJob =
+    let mut live: UserJob =
         serde_json::from_str(&text).map_err(|error| fault(Fault::Unreadable(error)))?;
+    live.slim();
     let live = Arc::new(live);
     context
         .memory
@@ -130,16 +131,22 @@ async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Ar
     Ok(live)
 }
 
-/// Pods of a launcher whose Job our watch does not show: somebody took its label off, or it is
-/// gone. Only the API server knows, and a job must not be blind to its own launcher.
+/// A launcher's Job that our watch does not show: the Kubeflow operator made it, somebody took its
+/// label off, or there is none. Only the API server knows, and a job must not be blind to its own
+/// launcher: it would be taken for one that never started. Asked once, and whenever pods tell of
+/// a Job.
 async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Result<(), Error> {
     let (owner, name) = (&job.owner, job.launcher_name());
     let place = Place::new(&owner.namespace, &name);
+    let sought = context.memory.on(&owner.uid, |memory| {
+        std::mem::replace(&mut memory.launcher_sought, true)
+    });
     let hidden = recorded.outcome.is_none()
+        && recorded.seen
         && context
             .cache
             .on(&Kind::Job, |shelf| shelf.get(&place).is_none())
-        && !Pods { context, job }.of_launcher(None).is_empty();
+        && (!sought || !Pods { context, job }.of_launcher(None).is_empty());
     if !hidden {
         return Ok(());
     }

@@ -33,13 +33,16 @@ impl Priorities {
         }
         let value = match ask(api, class).await {
             Ok(value) => value,
+            Err(fault) if fault.code() == Some(404) => None,
             Err(fault) => {
                 tracing::warn!(class, error = chain(&fault), "priority class is not known");
-                None
+                // No answer is no reason to forget the last one.
+                return self.lock().get(class).and_then(|(value, _)| *value);
             }
         };
-        self.lock()
-            .insert(class.to_owned(), (value, Instant::now()));
+        let mut known = self.lock();
+        known.retain(|_, (_, at)| at.elapsed() < KEPT);
+        known.insert(class.to_owned(), (value, Instant::now()));
         value
     }
 

@@ -50,10 +50,14 @@ pub(crate) async fn reconcile(
 
 /// Returns when to come back though nothing may have changed.
 async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
-    if stored.metadata.deletion_timestamp.is_some() {
+    let leaving = |job: &UserJob| job.metadata.deletion_timestamp.is_some();
+    if leaving(&stored) {
         return Ok(None);
     }
     let mut job = observe::newest(context, stored).await?; // no client, unless the watch hangs
+    if leaving(&job) {
+        return Ok(None);
+    }
     // Once, and once more after a status was written: the outcome must be on record before
     // anything is cleaned up.
     for _ in 0..2 {

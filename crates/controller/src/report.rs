@@ -19,9 +19,9 @@ use crate::merge;
 use crate::wire::UserJob;
 
 /// Progress is written when no pod has changed for this long…
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(5);
 /// …or when the last write is this old.
-const STALE: Duration = Duration::from_secs(30);
+const STALE: Duration = Duration::from_secs(60);
 
 /// What was said.
 #[derive(Debug)]
@@ -170,9 +170,9 @@ mod tests {
         let secs = Duration::from_secs;
         let at = |second| Some(start + secs(second));
         assert_eq!(wait(start + secs(10), None, None), Duration::ZERO);
-        assert_eq!(wait(start + secs(10), at(9), None), secs(1));
-        assert_eq!(wait(start + secs(10), at(10), at(9)), secs(2));
-        assert_eq!(wait(start + secs(10), at(7), at(9)), Duration::ZERO);
-        assert_eq!(wait(start + secs(40), at(40), at(9)), Duration::ZERO);
+        assert_eq!(wait(start + secs(10), at(9), None), secs(4));
+        assert_eq!(wait(start + secs(10), at(10), at(9)), secs(5));
+        assert_eq!(wait(start + secs(10), at(4), at(9)), Duration::ZERO);
+        assert_eq!(wait(start + secs(70), at(70), at(9)), Duration::ZERO);
     }
 }

@@ -29,9 +29,13 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                         kind.as_str()
                     ));
                 }
+                if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod {
+                    removed(observed, [name].into_iter(), &mut found);
+                }
             }
             Action::DeleteWorkers { labels, names, .. } => {
                 collected(observed, labels, names, &mut found);
+                removed(observed, names.iter(), &mut found);
             }
         }
     }
@@ -77,6 +81,7 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
                 found.push(format!("pod {name} is created for a suspended job"));
             }
             observed.workers.iter().all(|pod| pod.name != *name)
+                && !observed.foreign_workers.contains(name)
         }
     };
     if !free {
@@ -98,6 +103,22 @@ fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String
     }
     if !asleep && !gate_open(observed) {
         found.push("a launcher is started before its workers are ready".to_owned());
+    }
+}
+
+/// Evidence stays until the outcome is recorded; only a suspension and a smaller job take workers.
+fn removed<'a>(
+    observed: &Observed,
+    names: impl Iterator<Item = &'a String>,
+    found: &mut Vec<String>,
+) {
+    if observed.recorded.outcome.is_some() || observed.job.policy.suspended {
+        return;
+    }
+    let wanted = observed.job.worker_count();
+    let index = |name: &&String| observed.job.worker_index(name);
+    for name in names.filter(|name| index(name).is_some_and(|index| index < wanted)) {
+        found.push(format!("pod {name} is deleted while the job needs it"));
     }
 }
 

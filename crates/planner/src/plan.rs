@@ -196,6 +196,7 @@ pub fn plan(observed: &Observed) -> Plan {
             launcher::align(observed),
         ]),
     };
+    let steps = permitted(observed, steps);
     let because = say::because(observed, phase, &steps);
     let status = say::status(observed, phase);
     Plan {
@@ -204,6 +205,25 @@ pub fn plan(observed: &Observed) -> Plan {
         wake: deadline::wake(observed),
         because,
     }
+}
+
+/// Without what the API server just refused. A step that loses an action ends the plan: what comes
+/// after it must not come before it.
+fn permitted(observed: &Observed, steps: Vec<Vec<Action>>) -> Vec<Vec<Action>> {
+    let mut kept = Vec::new();
+    for step in steps {
+        let asked = step.len();
+        let may_try = |action: &Action| blocked::may_try(observed, action);
+        let step: Vec<Action> = step.into_iter().filter(may_try).collect();
+        let whole = step.len() == asked;
+        if !step.is_empty() {
+            kept.push(step);
+        }
+        if !whole {
+            break;
+        }
+    }
+    kept
 }
 
 /// Steps without the empty ones.

@@ -3,6 +3,7 @@
 //! beside whom.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anyhow::{Context, Result, anyhow};
@@ -56,9 +57,10 @@ pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()
     let args = container["args"].as_array().cloned().unwrap_or_default();
     let more = [args.clone(), vec![flag.into()]].concat();
     set_args(cluster, &more)?;
-    let outcome = test();
+    // A test that panics must not leave the flag to the tests after it.
+    let outcome = catch_unwind(AssertUnwindSafe(test));
     set_args(cluster, &args)?;
-    outcome
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn set_args(cluster: &Cluster, args: &[Value]) -> Result<()> {

@@ -289,8 +289,19 @@ fn a_full_quota_is_told_and_waited_for() -> Result<()> {
     let _operator = ground.operator()?;
     let audit = Audit::from_now(&ground.cluster)?;
     ground.submit(&MpiJob::named("pi").workers(16))?;
-    let message = await_reason(&ground, "pi", "QuotaExceeded", SOON)?;
-    ensure!(message.contains("4 of 16 workers exist"), "{message}");
+    // The first count may be corrected while the API server still counts.
+    wait_for(
+        "the job to tell of the quota and of what it has",
+        SOON,
+        || {
+            let job = ground.get("mpijobs", "pi")?.unwrap_or_default();
+            let muster = &job["status"]["muster"];
+            let message = muster["message"].as_str().unwrap_or_default();
+            let told =
+                muster["reason"] == "QuotaExceeded" && message.contains("4 of 16 workers exist");
+            Ok(told.then_some(()))
+        },
+    )?;
     ensure!(
         ground.get("jobs", "pi-launcher")?.is_none(),
         "the launcher did not wait for workers"

@@ -101,6 +101,9 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
         .iter()
         .flatten()
         .filter(|condition| condition.status == "True");
+    // Where both stand, the Job is complete.
+    let mut met: Vec<_> = met.collect();
+    met.sort_by_key(|condition| condition.kind != "Complete");
     met.into_iter()
         .find_map(|condition| match condition.kind.as_str() {
             "Complete" => Some(LauncherEnd::Complete {

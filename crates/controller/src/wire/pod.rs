@@ -114,7 +114,11 @@ impl PodFacts {
         observed::Pod {
             name: child.place.name.as_ref().to_owned(),
             uid: child.uid.as_ref().to_owned(),
-            labelled: child.claims.is_some(),
+            labelled: self.role == Role::Worker
+                && child
+                    .claims
+                    .as_deref()
+                    .is_some_and(|uid| child.is_owned_by(uid)),
             created_at: self.created_at,
             deleting: self.deleting || doomed,
             phase: self.phase,

@@ -1,7 +1,7 @@
-//! Policy: what stands in the way of a job from outside, and how creates respect it.
+//! Policy: what stands in the way of a job from outside, and what may be tried all the same.
 
 use crate::observed::{Observed, Refusal};
-use crate::plan::{Action, Kind, Object};
+use crate::plan::{Action, Kind};
 
 /// What stands in the way.
 #[derive(Debug)]
@@ -12,15 +12,33 @@ pub(crate) enum Block<'a> {
     Refused(&'a Refusal),
 }
 
-/// The first thing that stands in the way, if any does.
+/// The first thing that stands in the way, if any does. Refusals of one kind count as one until
+/// the last may be tried again: what a burst of creates was told differs in names only.
 pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
-    foreign(observed).or_else(|| {
-        observed
-            .refused
-            .iter()
-            .find(|refusal| refusal.retry_at > observed.now)
-            .map(Block::Refused)
-    })
+    let refused = || {
+        let mut refused = observed.refused.iter();
+        refused.find(|refusal| is_waiting(observed, &refusal.kind))
+    };
+    foreign(observed).or_else(|| refused().map(Block::Refused))
+}
+
+/// Something of this kind was refused, and it is too early to try again.
+fn is_waiting(observed: &Observed, kind: &Kind) -> bool {
+    let mut refused = observed.refused.iter();
+    refused.any(|refusal| refusal.kind == *kind && refusal.retry_at > observed.now)
+}
+
+/// The action was not just refused.
+pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
+    let (kind, name) = match action {
+        Action::Create(object) | Action::CreateKey(object) => {
+            return !is_waiting(observed, &object.kind);
+        }
+        Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
+        Action::DeleteWorkers { labels, .. } => (&Kind::Pod, labels),
+    };
+    let mut refused = observed.refused.iter();
+    !refused.any(|r| r.kind == *kind && r.name == *name && r.retry_at > observed.now)
 }
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
@@ -59,14 +77,4 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
                 name,
             })
         })
-}
-
-/// Creates the object, unless the API server just refused it.
-pub(crate) fn create(observed: &Observed, object: Object) -> Option<Action> {
-    let refused = observed.refused.iter().any(|refusal| {
-        refusal.kind == object.kind
-            && refusal.name == object.name
-            && refusal.retry_at > observed.now
-    });
-    (!refused).then_some(Action::Create(object))
 }

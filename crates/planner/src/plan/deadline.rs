@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::cleanup;
 use crate::observed::Observed;
 
 /// When the job must be ended although its launcher never ran. `None` while the Job controller
@@ -21,11 +22,13 @@ pub(crate) fn before_launch(observed: &Observed) -> Option<Timestamp> {
 
 /// When to look again even if nothing happens.
 pub(crate) fn wake(observed: &Observed) -> Option<Timestamp> {
-    if observed.recorded.outcome.is_some() {
+    let over = observed.recorded.outcome.is_some();
+    if over && cleanup::steps(observed).is_empty() {
         return None;
     }
+    let deadline = before_launch(observed).filter(|_| !over);
     let retries = observed.refused.iter().map(|refusal| refusal.retry_at);
-    before_launch(observed)
+    deadline
         .into_iter()
         .chain(retries)
         .filter(|at| *at > observed.now)

@@ -4,7 +4,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::blocked;
 use crate::job::Job;
 use crate::observed::{GangScheduler, Observed, PodGroup, Site, Slot};
 use crate::plan::{Action, Kind};
@@ -21,7 +20,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     let action = match &observed.pod_group {
-        Slot::Absent => blocked::create(observed, render::pod_group(observed, scheduler)),
+        Slot::Absent => Some(Action::Create(render::pod_group(observed, scheduler))),
         Slot::Ours(group) if !group.deleting => align(observed, scheduler, group),
         Slot::Ours(_) | Slot::Foreign => None,
     };

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::blocked;
 use crate::observed::Observed;
 use crate::plan::{Action, Kind};
 use crate::render::identity as render;
@@ -20,7 +19,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 fn service(observed: &Observed) -> Option<Action> {
     let job = &observed.job;
     if observed.service.is_absent() {
-        return blocked::create(observed, render::service(job));
+        return Some(Action::Create(render::service(job)));
     }
     let service = observed.service.ours()?;
     let (selector, publish) = (
@@ -42,7 +41,7 @@ fn service(observed: &Observed) -> Option<Action> {
 
 fn config(observed: &Observed) -> Option<Action> {
     if observed.config.is_absent() {
-        return blocked::create(observed, render::config(observed));
+        return Some(Action::Create(render::config(observed)));
     }
     let config = observed.config.ours()?;
     let data = render::config_data(observed);
@@ -57,13 +56,7 @@ fn config(observed: &Observed) -> Option<Action> {
 
 fn key(observed: &Observed) -> Option<Action> {
     let missing = observed.key.is_absent();
-    let create = missing
-        .then(|| blocked::create(observed, render::key(&observed.job)))
-        .flatten()?;
-    match create {
-        Action::Create(object) => Some(Action::CreateKey(object)),
-        other => Some(other),
-    }
+    missing.then(|| Action::CreateKey(render::key(&observed.job)))
 }
 
 /// A merge patch that turns `old` into `new`, leftovers removed.

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{blocked, identity, workers};
+use super::{identity, workers};
 use crate::job::LauncherStart;
 use crate::observed::{Directives, Launcher, Observed, PodPhase, Slot};
 use crate::plan::{Action, Kind};
@@ -16,7 +16,7 @@ pub(crate) fn align(observed: &Observed) -> Vec<Action> {
         Slot::Foreign => Vec::new(),
         Slot::Absent if may_create(observed) => {
             let object = launcher_job::launcher_job(&observed.job, &observed.site);
-            blocked::create(observed, object).into_iter().collect()
+            vec![Action::Create(object)]
         }
         Slot::Absent => Vec::new(),
         Slot::Ours(launcher) if launcher.deleting || launcher.end.is_some() => Vec::new(),

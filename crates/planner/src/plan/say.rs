@@ -16,7 +16,15 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
     }
     Because::Waiting(match phase {
         Phase::Finished => return Because::Over,
-        Phase::Finishing => WaitingOn::Record,
+        Phase::Finishing if observed.recorded.outcome.is_none() => WaitingOn::Record,
+        // There is something to clean up, and nothing that may be done: it was refused.
+        Phase::Finishing => match observed.refused.first() {
+            Some(Refusal { kind, name, .. }) => WaitingOn::Acceptance {
+                kind: kind.clone(),
+                name: name.clone(),
+            },
+            None => WaitingOn::Departures,
+        },
         Phase::Blocked => match blocked::by(observed) {
             Some(Block::Name { kind, name }) => WaitingOn::Name { kind, name },
             Some(Block::Refused(Refusal { kind, name, .. })) => WaitingOn::Acceptance {

@@ -18,35 +18,36 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
         .recorded
         .outcome
         .clone()
-        .or_else(|| of_launcher_job(observed))
-        .or_else(|| of_launcher_pod(observed))
+        .or_else(|| of_launcher_success(observed))
+        .or_else(|| of_launcher_failure(observed))
         .or_else(|| of_eviction(observed))
         .or_else(|| of_deadline(observed))
 }
 
-fn of_launcher_job(observed: &Observed) -> Option<Outcome> {
+/// The Job controller takes a second to conclude what the pod already proves, and a deadline that
+/// ends in that second does not undo it.
+fn of_launcher_success(observed: &Observed) -> Option<Outcome> {
+    let job = match observed.launcher.ours()?.end.as_ref() {
+        Some(LauncherEnd::Complete { at }) => Some(at.unwrap_or(observed.now)),
+        Some(LauncherEnd::Failed { .. }) | None => None,
+    };
+    let mut pods = observed.launcher_pods.iter();
+    let mut pod = || pods.find(|pod| pod.phase == PodPhase::Succeeded);
+    let at = job.or_else(|| Some(pod()?.finished_at.unwrap_or(observed.now)))?;
+    Some(Outcome {
+        verdict: Verdict::Succeeded,
+        at,
+    })
+}
+
+/// Only the Job controller knows whether another try follows.
+fn of_launcher_failure(observed: &Observed) -> Option<Outcome> {
     match observed.launcher.ours()?.end.as_ref()? {
-        LauncherEnd::Complete { at } => Some(Outcome {
-            verdict: Verdict::Succeeded,
-            at: at.unwrap_or(observed.now),
-        }),
+        LauncherEnd::Complete { .. } => None,
         LauncherEnd::Failed { reason, message } => {
             Some(failed_now(observed, failure(observed, reason, message)))
         }
     }
-}
-
-/// The Job controller takes a second to conclude what the pod already proves.
-fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
-    observed.launcher.ours()?;
-    let pod = observed
-        .launcher_pods
-        .iter()
-        .find(|pod| pod.phase == PodPhase::Succeeded)?;
-    Some(Outcome {
-        verdict: Verdict::Succeeded,
-        at: pod.finished_at.unwrap_or(observed.now),
-    })
 }
 
 /// An evicted worker is never replaced while its program runs, so the program cannot go on.

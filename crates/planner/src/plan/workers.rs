@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::blocked;
 use crate::contract::{JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::{Action, Kind};
@@ -34,7 +33,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
     for index in 0..wanted {
         if !present.contains(job.worker_name(index).as_str()) {
             let pod = worker_pod(job, &observed.site, workers, index);
-            actions.extend(blocked::create(observed, pod));
+            actions.push(Action::Create(pod));
         }
     }
     actions

@@ -1,9 +1,9 @@
 //! What remains once the outcome is recorded.
 
-use planner::fixtures::{job, world};
+use planner::fixtures::{job, noon_and, world};
 use planner::job::CleanUp;
 use planner::observed::{LauncherEnd, PodPhase, Slot};
-use planner::{Action, Because, Observed, Phase, Verdict, plan};
+use planner::{Action, Because, Kind, Observed, Phase, Verdict, WaitingOn, plan};
 use serde_json::json;
 
 use super::{deeds, patch};
@@ -117,4 +117,35 @@ fn a_finished_job_ignores_suspension_and_scaling() {
             world.job.workers.as_mut().unwrap().count = 5;
         });
     assert!(plan(&changed).steps.is_empty());
+}
+
+#[test]
+fn a_refused_clean_up_is_not_repeated_before_its_time() {
+    let dirty = over(CleanUp::All);
+    let Action::DeleteWorkers { labels, .. } = &plan(&dirty).steps[0][0] else {
+        panic!("one")
+    };
+    let refused = dirty
+        .clone()
+        .refusing(Kind::Pod, labels, 403, "no deletes here");
+    let early = plan(&refused);
+    assert!(early.steps.is_empty(), "{:?}", deeds(&early));
+    assert_eq!(early.wake, Some(noon_and(60)));
+    assert!(matches!(
+        early.because,
+        Because::Waiting(WaitingOn::Acceptance { .. })
+    ));
+    let later = refused.with(|world| world.now = noon_and(60));
+    assert_eq!(deeds(&plan(&later)).len(), 1);
+}
+
+#[test]
+fn a_refused_suspension_is_not_repeated_before_its_time() {
+    let held = world(job("demo").workers(1))
+        .running()
+        .with(|world| world.job.policy.suspended = true)
+        .refusing(Kind::Job, "demo-launcher", 403, "no");
+    let plan = plan(&held);
+    assert_eq!(deeds(&plan), ["delete workers demo-worker-0"]);
+    assert_eq!(plan.wake, Some(noon_and(60)));
 }

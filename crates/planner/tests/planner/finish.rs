@@ -243,3 +243,15 @@ fn a_recorded_outcome_outlives_everything_it_was_read_from() {
     assert_eq!(plan.status.phase, Phase::Finished);
     assert_eq!(plan.because, Because::Over);
 }
+
+#[test]
+fn a_program_that_succeeded_is_not_undone_by_its_jobs_deadline() {
+    let late = world(job("demo").workers(1))
+        .running()
+        .with(|world| {
+            world.launcher_pods[0].phase = PodPhase::Succeeded;
+            world.launcher_pods[0].finished_at = Some(noon_and(7));
+        })
+        .launcher_ended(failed("DeadlineExceeded", "too long"));
+    assert_eq!(verdict(&late), Verdict::Succeeded);
+}

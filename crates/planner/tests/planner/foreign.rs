@@ -118,3 +118,21 @@ fn every_kind_of_refusal_names_its_object() {
         "launcher pod created failed: bad template"
     );
 }
+
+#[test]
+fn refusals_of_one_burst_are_one_until_the_last_may_be_tried_again() {
+    let mut burst = world(job("demo").workers(3));
+    for (name, secs) in [("demo-worker-0", 5), ("demo-worker-2", 9)] {
+        burst = burst.refusing(Kind::Pod, name, 403, name);
+        burst.refused.last_mut().expect("just refused").retry_at = noon_and(secs);
+    }
+    let between = plan(&burst.clone().with(|world| world.now = noon_and(6)));
+    assert!(between.steps.is_empty());
+    assert!(
+        between.status.message.contains("failed: demo-worker-0"),
+        "{}",
+        between.status.message
+    );
+    let after = plan(&burst.with(|world| world.now = noon_and(9)));
+    assert!(!after.steps.is_empty());
+}

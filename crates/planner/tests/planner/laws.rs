@@ -3,7 +3,7 @@
 use planner::fixtures::{job, pod, world};
 use planner::job::{CleanUp, LauncherStart, Mpi};
 use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot};
-use planner::{Job, Observed, Phase, check, plan};
+use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
 fn jobs() -> impl Strategy<Value = Job> {
@@ -60,6 +60,8 @@ enum Happening {
     ServiceForeign,
     ConfigEdited,
     StrayPod,
+    ForeignWorker(u8),
+    Refused(Kind, u8),
     Suspend(bool),
     Scale(u32),
 }
@@ -89,9 +91,15 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::ServiceForeign),
         1 => Just(Happening::ConfigEdited),
         1 => Just(Happening::StrayPod),
+        1 => any::<u8>().prop_map(Happening::ForeignWorker),
+        2 => (kinds(), any::<u8>()).prop_map(|(kind, i)| Happening::Refused(kind, i)),
         1 => any::<bool>().prop_map(Happening::Suspend),
         1 => (1..4_u32).prop_map(Happening::Scale),
     ]
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Pod), Just(Kind::Job), Just(Kind::ConfigMap)]
 }
 
 fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
@@ -159,6 +167,18 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
+        Happening::ForeignWorker(index) => {
+            let name = world.job.worker_name(u32::from(index % 4));
+            world.workers.retain(|pod| pod.name != name);
+            world.foreign_workers = vec![name];
+        }
+        Happening::Refused(kind, index) => {
+            let name = match kind {
+                Kind::Job => world.job.launcher_name(),
+                _ => world.job.worker_name(u32::from(index % 4)),
+            };
+            *world = world.clone().refusing(kind, &name, 403, "no");
+        }
         Happening::Suspend(suspended) => world.job.policy.suspended = suspended,
         Happening::Scale(count) => {
             if let Some(workers) = &mut world.job.workers {
@@ -212,6 +232,8 @@ proptest! {
         for happening in history {
             happen(&mut world, happening);
         }
+        // In a calm without refusals: while there are any, there is work left.
+        world.refused.clear();
         let settled = world.settled().recorded().settled();
         let rest = plan(&settled);
         prop_assert!(rest.steps.is_empty());
