@@ -27,21 +27,16 @@ pub(crate) fn purge(name: &str) -> Result<()> {
 
 /// The caller holds the cluster's lock.
 pub(crate) fn stop(state: &State) -> Result<()> {
-    if let Some(top) = processes::top(state) {
-        processes::kill(top)?;
-    }
-    end_all("the cluster's processes to end", state, || {
-        processes::of_cluster(state)
-    })?;
-    network::unlink_machine(state)?;
-    cgroups::remove(state)?;
-    for file in [state.shape_file(), state.pid_file(), state.api_ready_mark()] {
-        if file.exists() {
-            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-        }
-    }
-    if may_unguard()? {
-        network::unguard_ranges()?;
+    // One thing that cannot be removed is no reason to leave the others; what stays is told below.
+    let steps = [
+        end_processes(state),
+        network::unlink_machine(state),
+        cgroups::remove(state),
+        remove_marks(state),
+        unguard(),
+    ];
+    for error in steps.iter().filter_map(|step| step.as_ref().err()) {
+        eprintln!("ending the cluster {}: {error:#}", state.name());
     }
     let left = leftovers(state)?;
     if !left.is_empty() {
@@ -50,6 +45,31 @@ pub(crate) fn stop(state: &State) -> Result<()> {
             state.name(),
             left.join("\n")
         );
+    }
+    steps.into_iter().collect()
+}
+
+fn end_processes(state: &State) -> Result<()> {
+    if let Some(top) = processes::top(state) {
+        processes::kill(top)?;
+    }
+    end_all("the cluster's processes to end", state, || {
+        processes::of_cluster(state)
+    })
+}
+
+fn remove_marks(state: &State) -> Result<()> {
+    for file in [state.shape_file(), state.pid_file(), state.api_ready_mark()] {
+        if file.exists() {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn unguard() -> Result<()> {
+    if may_unguard()? {
+        network::unguard_ranges()?;
     }
     Ok(())
 }
