@@ -169,6 +169,12 @@ impl Api {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, Fault> {
         let request = request.map_err(|error| Fault::from(kube::Error::BuildRequest(error)))?;
+        // The time in our own queue is not the API server's.
+        let _slot = self
+            .slots
+            .acquire()
+            .await
+            .expect("the semaphore is never closed");
         let deadline = Instant::now() + DEADLINE;
         let unanswered = Fault::Unanswered {
             secs: DEADLINE.as_secs(),
@@ -177,11 +183,6 @@ impl Api {
             let Ok(()) = timeout_at(deadline, self.pause.over()).await else {
                 return Err(unanswered);
             };
-            let permit = self
-                .slots
-                .acquire()
-                .await
-                .expect("the semaphore is never closed");
             let answer = timeout(
                 deadline.saturating_duration_since(Instant::now()),
                 self.client.request_text(request.clone()),
@@ -189,7 +190,6 @@ impl Api {
             let Ok(answer) = answer.await else {
                 return Err(unanswered);
             };
-            drop(permit);
             match answer.map_err(Fault::from) {
                 Err(fault) if self.worth_waiting(&fault, deadline) => {}
                 other => return other,

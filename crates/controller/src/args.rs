@@ -8,7 +8,7 @@ use planner::observed::{GangScheduler, Site};
 
 use crate::run::Scope;
 
-/// Flags that other flags make needless here: our client has no rate limit of its own, and the
+/// Flags that have nothing to set here: our client has no rate limit of its own, and the
 /// log goes to stderr.
 const WITHOUT_EFFECT: [&str; 17] = [
     "kube_api_qps",

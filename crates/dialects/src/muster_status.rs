@@ -2,6 +2,7 @@
 //! dialect's own status and never instead of it. Decides the words; whether and when they are
 //! written is the dialect's report.
 
+use planner::text::truncated;
 use planner::{Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
 
@@ -11,8 +12,8 @@ use crate::conditions::text;
 const ACCEPTED: &str = "Accepted";
 /// The message of a condition holds no more than this, as in the standard schema.
 const CONDITION_MESSAGE_BYTES_MAX: usize = 32_768;
-/// The message beside the phase is for one line of a table.
-const MESSAGE_BYTES_MAX: usize = 200;
+/// The message beside the phase is for a person at a terminal; the condition has all of it.
+const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Everything that goes into `status.muster`, and what is stored there already.
 pub(crate) struct Scene<'a> {
@@ -47,7 +48,7 @@ impl Scene<'_> {
             muster["reason"] = reason.as_str().into();
         }
         if !status.message.is_empty() {
-            muster["message"] = status.message.as_str().into();
+            muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
         }
         muster
     }
@@ -114,18 +115,6 @@ pub(crate) fn new_obstacle<'v>(stored: &Value, muster: &'v Value) -> Option<(&'v
 /// The stored words are the last ones: the job was over when they were written.
 pub(crate) fn is_final(muster: &Value) -> bool {
     muster.get("finished") == Some(&Value::Bool(true))
-}
-
-/// At most `max` bytes, with dots where the rest was.
-pub(crate) fn truncated(message: &str, max: usize) -> String {
-    if message.len() <= max {
-        return message.to_owned();
-    }
-    let cut = (0..=max - 3)
-        .rev()
-        .find(|at| message.is_char_boundary(*at))
-        .unwrap_or_default();
-    format!("{}...", &message[..cut])
 }
 
 fn accepted(muster: &Value) -> Option<&Value> {

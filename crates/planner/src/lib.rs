@@ -18,6 +18,7 @@ mod quantity;
 mod reason;
 mod render;
 mod status;
+pub mod text;
 
 pub use job::Job;
 pub use observed::Observed;

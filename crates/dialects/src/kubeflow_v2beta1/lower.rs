@@ -263,7 +263,7 @@ fn hub(job: &MpiJob, mut replicas: std::collections::BTreeMap<String, ReplicaSpe
     let (meta, spec) = (&job.metadata, &job.spec);
     let launcher = replicas.remove(LAUNCHER)?;
     let worker = replicas.remove(WORKER);
-    let gang = gang(job, &launcher, worker.as_ref())?;
+    let gang = gang(job)?;
     Some(Job {
         owner: Owner {
             api_version: API_VERSION.to_owned(),
@@ -338,24 +338,13 @@ fn policy(policy: &RunPolicy) -> Option<Policy> {
     })
 }
 
-fn gang(job: &MpiJob, launcher: &ReplicaSpec, worker: Option<&ReplicaSpec>) -> Option<GangWish> {
+fn gang(job: &MpiJob) -> Option<GangWish> {
     let wish = &job.spec.run_policy.scheduling;
-    let class = |replica: &ReplicaSpec| {
-        let name = replica
-            .template
-            .pointer("/spec/priorityClassName")
-            .and_then(Value::as_str);
-        name.unwrap_or_default().to_owned()
-    };
     Some(GangWish {
         min_members: wish.min_available.map(i32::try_from).transpose().ok()?,
         queue: first_said([wish.queue.clone(), job.metadata.queue.clone()]),
         min_resources: wish.min_resources.clone(),
-        priority_class: first_said([
-            wish.priority_class.clone(),
-            class(launcher),
-            worker.map(class).unwrap_or_default(),
-        ]),
+        priority_class: first_said([wish.priority_class.clone()]),
         schedule_timeout_secs: wish
             .schedule_timeout_seconds
             .map(i32::try_from)

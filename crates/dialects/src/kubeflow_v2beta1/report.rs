@@ -3,13 +3,14 @@
 //! outcome stands, and everything else is a projection of the planner's status.
 
 use jiff::Timestamp;
+use planner::text::truncated;
 use planner::{Count, Outcome, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::defaults::DIALECT_NAME;
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
-use crate::muster_status::{self, Scene, truncated};
+use crate::muster_status::{self, Scene};
 use crate::{Event, FieldError, Finding, Report, Urgency, time};
 
 const CREATED: &str = "Created";

@@ -25,13 +25,12 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
             },
             None => WaitingOn::Departures,
         },
-        Phase::Blocked => match blocked::by(observed) {
-            Some(Block::Name { kind, name }) => WaitingOn::Name { kind, name },
-            Some(Block::Refused(Refusal { kind, name, .. })) => WaitingOn::Acceptance {
+        Phase::Blocked => match block(observed) {
+            Block::Name { kind, name } => WaitingOn::Name { kind, name },
+            Block::Refused(Refusal { kind, name, .. }) => WaitingOn::Acceptance {
                 kind: kind.clone(),
                 name: name.clone(),
             },
-            None => WaitingOn::Departures,
         },
         Phase::Suspended if observed.workers.is_empty() => WaitingOn::Resume,
         Phase::Suspended => WaitingOn::Departures,
@@ -89,6 +88,10 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
     }
 }
 
+fn block(observed: &Observed) -> Block<'_> {
+    blocked::by(observed).expect("a job is in the phase Blocked only where something blocks it")
+}
+
 fn count(observed: &Observed, phase: PodPhase) -> u32 {
     let pods = workers::current(observed)
         .filter(|pod| pod.phase == phase)
@@ -99,16 +102,15 @@ fn count(observed: &Observed, phase: PodPhase) -> u32 {
 fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
     match phase {
         Phase::Finished | Phase::Finishing => ended(observed),
-        Phase::Blocked => match blocked::by(observed) {
-            Some(Block::Name { kind, name }) => (
+        Phase::Blocked => match block(observed) {
+            Block::Name { kind, name } => (
                 Some(Reason::NameTaken),
                 format!(
                     "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by MPIJob",
                     kind.as_str()
                 ),
             ),
-            Some(Block::Refused(refusal)) => refused(observed, refusal),
-            None => (Some(Reason::Starting), "pods are being replaced".to_owned()),
+            Block::Refused(refusal) => refused(observed, refusal),
         },
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
         Phase::Preparing => (

@@ -4,6 +4,7 @@ use super::{deadline, workers};
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::reason::Reason;
 use crate::status::{Outcome, Verdict};
+use crate::text;
 
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
@@ -115,16 +116,9 @@ fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
     failed.max_by_key(|pod| pod.created_at)
 }
 
-/// At most [`MESSAGE_BYTES_MAX`] bytes, with dots where the rest was.
-pub(crate) fn truncated(mut message: String) -> String {
-    if message.len() > MESSAGE_BYTES_MAX {
-        let cut = (0..=MESSAGE_BYTES_MAX - 3)
-            .rev()
-            .find(|at| message.is_char_boundary(*at));
-        message.truncate(cut.expect("zero is a boundary of every string"));
-        message.push_str("...");
-    }
-    message
+/// No longer than a condition or an event may be.
+pub(crate) fn truncated(message: String) -> String {
+    text::truncated(&message, MESSAGE_BYTES_MAX)
 }
 
 /// The one word for a failure.
