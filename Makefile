@@ -9,10 +9,12 @@ help:
 	@echo 'make clean   remove what cargo built; caches outside the repository stay'
 
 demo: own-target
-	cargo xtask demo
+	@echo 'Building what runs the demo: a minute or two the first time.'
+	@cargo xtask demo
 
 test: own-target
-	cargo xtask test
+	@echo 'Building what runs the tests: a minute or two the first time.'
+	@cargo xtask test
 
 clean:
 	cargo clean

@@ -54,7 +54,7 @@ deploy/muster.yaml, and runs examples/pi.yaml: two workers that estimate pi with
 
   time      about half a minute; the first time 10 to 20, to build Kubernetes, the operator and images
   touches   installs Debian packages that are missing; keeps what it builds in {};
-            network links, routes and cgroups called muster-{NAME}, while the cluster runs
+            network links, routes and cgroups whose names begin with muster-, while the cluster runs
   needs     root, Go, and about 10 GB of disk
   to stop   Ctrl-C, at any time
 ",

@@ -4,17 +4,18 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::command;
 
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
-    let missing: Vec<_> = packages
-        .iter()
-        .copied()
-        .filter(|name| !is_installed(name))
-        .collect();
+    let mut missing = Vec::new();
+    for package in packages {
+        if !is_installed(package)? {
+            missing.push(*package);
+        }
+    }
     if missing.is_empty() {
         return Ok(());
     }
@@ -32,9 +33,17 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn is_installed(package: &str) -> bool {
-    command::output(Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status}", package]))
-        .is_ok_and(|status| status == "installed")
+fn is_installed(package: &str) -> Result<bool> {
+    let mut query = Command::new("dpkg-query");
+    let output = query
+        .args(["-W", "-f=${db:Status-Status}", package])
+        .output();
+    let output = output.context("cannot ask dpkg-query which Debian packages are installed")?;
+    // Ended by a signal it has said nothing, least of all that the package is missing.
+    if output.status.code().is_none() {
+        bail!("dpkg-query was interrupted");
+    }
+    Ok(output.status.success() && output.stdout == b"installed")
 }
 
 fn update_lists_once() -> Result<()> {

@@ -26,7 +26,7 @@ pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
     let mut text = String::from(
-        "# Installs muster: kubectl apply -f muster.yaml\n# Written by `cargo xtask codegen` from deploy/base and deploy/crds; do not edit.\n",
+        "# Installs muster: put the address of your image in place of `muster-operator:0.1.0`, as README.md\n# says, then kubectl apply -f muster.yaml\n# Written by `cargo xtask codegen` from deploy/base and deploy/crds; do not edit.\n",
     );
     let namespace = read("base/namespace.yaml")?;
     let rest = REST

@@ -86,10 +86,16 @@ impl<'a> Stage<'a> {
         let resource = format!("mpijob/{job}");
         let end = ["wait", "--for=jsonpath={.status.completionTime}", &resource];
         let start = Instant::now();
-        let mut shown = false;
+        let mut seen = Vec::new();
         loop {
-            let has_log = self.try_run(log, |line| println!("{line}"))?;
-            shown |= has_log;
+            let mut lines = Vec::new();
+            let has_log = self.try_run(log, |line| {
+                println!("{line}");
+                lines.push(line.to_owned());
+            })?;
+            if has_log {
+                seen = lines;
+            }
             // After a log has come to its end, so has the job, unless the launcher is tried again.
             let patience = if has_log {
                 "--timeout=15s"
@@ -97,10 +103,7 @@ impl<'a> Stage<'a> {
                 "--timeout=1s"
             };
             if self.try_run(&[&end[..], &[patience]].concat(), |_| {})? {
-                if !shown {
-                    self.run(log, |line| println!("{line}"))?;
-                }
-                return Ok(());
+                return self.rest_of_log(log, &seen);
             }
             if self.interrupts.exit_code().is_some() {
                 bail!("stopped");
@@ -110,6 +113,24 @@ impl<'a> Stage<'a> {
                 bail!("the job has not ended after {} s", LIMIT.as_secs());
             }
         }
+    }
+
+    /// The log of the last try, unless it is the one that was seen.
+    fn rest_of_log(&self, log: &[&str], seen: &[String]) -> Result<()> {
+        let at_once: Vec<&str> = log
+            .iter()
+            .copied()
+            .filter(|word| *word != "--follow")
+            .collect();
+        let mut last = Vec::new();
+        self.run(&at_once, |line| last.push(line.to_owned()))?;
+        if last != seen {
+            if !seen.is_empty() {
+                println!("-- the launcher came before its workers could be reached; tried again:");
+            }
+            last.iter().for_each(|line| println!("{line}"));
+        }
+        Ok(())
     }
 
     fn get_job(&self, job: &str) -> Result<Value> {
