@@ -3,6 +3,7 @@
 
 mod call;
 mod children;
+mod connect;
 pub mod contract;
 mod daemon;
 mod etc_hosts;
@@ -35,6 +36,7 @@ usage: muster-agent install DIR
        muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
        muster-agent hosts -- COMMAND…
+       muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent version";
 
@@ -58,6 +60,7 @@ pub fn run(words: &[OsString]) -> u8 {
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
         b"hosts" => concluded(etc_hosts::run(after_dashes(rest))),
+        b"connect" => concluded(connect::run(rest)),
         b"gate" => match rest {
             [] => concluded(gate::run()),
             [option, directory] if option == "--install" => {

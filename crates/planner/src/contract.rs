@@ -75,7 +75,3 @@ pub const HOSTS_VOLUME: &str = "muster-hosts";
 pub const HOSTS_MOUNT_PATH: &str = "/muster/hosts";
 /// Name of the file in it.
 pub const HOSTS_FILE: &str = "hosts";
-/// Volume in which the gate leaves `/etc/hosts` for the launcher's program.
-pub const ETC_VOLUME: &str = "muster-etc";
-/// Where the gate sees that.
-pub const ETC_MOUNT_PATH: &str = "/muster/etc";

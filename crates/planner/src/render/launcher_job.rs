@@ -56,7 +56,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     draft.variable(ROLE_VARIABLE, ROLE);
     if job.transport(site) == Transport::Ssh {
         draft.ssh_key(job);
-        for (name, value) in mpi::variables(job.mpi, job.slots) {
+        for (name, value) in mpi::variables(job, site) {
             draft.variable(name, &value);
         }
     }
@@ -72,7 +72,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
         // Not rendered: such a job is blocked.
         (Transport::Agent, None) => {}
         (Transport::Ssh, _) => {
-            for (name, value) in mpi::late_variables(job.mpi, job.slots) {
+            for (name, value) in mpi::late_variables(job, site) {
                 draft.variable(name, &value);
             }
             if let Some(image) = job.gate(site) {
