@@ -1,8 +1,8 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherStart, Mpi};
-use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot};
+use planner::job::{CleanUp, LauncherStart, Mpi, Transport};
+use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
@@ -52,6 +52,7 @@ enum Happening {
     WorkerGone(u8),
     WorkerDeleting(u8),
     WorkerEvicted(u8),
+    WorkerStuck(u8),
     LauncherPod(PodPhase),
     LauncherComplete,
     LauncherFailed,
@@ -83,6 +84,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => any::<u8>().prop_map(Happening::WorkerGone),
         1 => any::<u8>().prop_map(Happening::WorkerDeleting),
         1 => any::<u8>().prop_map(Happening::WorkerEvicted),
+        1 => any::<u8>().prop_map(Happening::WorkerStuck),
         3 => phase.prop_map(Happening::LauncherPod),
         1 => Just(Happening::LauncherComplete),
         1 => Just(Happening::LauncherFailed),
@@ -111,6 +113,12 @@ fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
     ]
 }
 
+/// With and without the agent's image; a job may want the agent where there is none.
+fn agents() -> impl Strategy<Value = (Option<String>, Option<Transport>)> {
+    let image = prop::option::of(Just("muster-agent:1".to_owned()));
+    (image, prop::option::of(Just(Transport::Agent)))
+}
+
 fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
     let count = world.workers.len();
     (count > 0).then(|| &mut world.workers[usize::from(index) % count])
@@ -129,6 +137,7 @@ fn happen(world: &mut Observed, happening: Happening) {
         Happening::WorkerPhase(index, phase, ready) => {
             if let Some(pod) = worker(world, index) {
                 (pod.phase, pod.ready) = (phase, ready);
+                pod.address = format!("10.0.0.{index}");
             }
         }
         Happening::WorkerGone(index) => {
@@ -147,6 +156,7 @@ fn happen(world: &mut Observed, happening: Happening) {
                 (pod.phase, pod.reason) = (PodPhase::Failed, "Evicted".to_owned());
             }
         }
+        Happening::WorkerStuck(index) => get_stuck(world, index),
         Happening::LauncherPod(phase) => {
             world.launcher_pods = vec![Pod {
                 phase,
@@ -188,6 +198,18 @@ fn happen(world: &mut Observed, happening: Happening) {
     }
 }
 
+fn get_stuck(world: &mut Observed, index: u8) {
+    let since = world.now;
+    if let Some(pod) = worker(world, index) {
+        let (reason, message) = ("ImagePullBackOff".to_owned(), String::new());
+        pod.waiting = Some(Waiting {
+            reason,
+            message,
+            since,
+        });
+    }
+}
+
 fn end(world: &mut Observed, end: LauncherEnd) {
     if let Slot::Ours(launcher) = &mut world.launcher
         && launcher.end.is_none()
@@ -204,9 +226,11 @@ proptest! {
     fn every_plan_of_every_history_obeys_the_laws(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..40),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         let mut outcome = None;
         for happening in history {
             happen(&mut world, happening);
@@ -226,9 +250,11 @@ proptest! {
     fn plans_come_to_rest(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..20),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         for happening in history {
             happen(&mut world, happening);
         }
