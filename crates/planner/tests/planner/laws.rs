@@ -147,9 +147,9 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::WorkerDeleting(index) => {
-            if let Some(pod) = worker(world, index) {
-                pod.deleting = true;
-            }
+            worker(world, index)
+                .into_iter()
+                .for_each(|pod| pod.deleting = true);
         }
         Happening::WorkerEvicted(index) => {
             if let Some(pod) = worker(world, index) {
