@@ -89,6 +89,10 @@ pub const TERMINATION_LOG_DEFAULT: &str = "/dev/termination-log";
 /// Longest verdict; the kubelet keeps 4096 bytes per container.
 pub const TERMINATION_BYTES_MAX: usize = 3000;
 
+/// Sent with a request, never set in a pod: `NEED NAME`, the host name that the command should have
+/// because its worker shares an address, and so a host name, with others.
+pub const HOST_NAME: &str = "MUSTER_HOST_NAME";
+
 /// Marks every process that a request started, on a worker. Never set on the launcher, whose
 /// environment Hydra lays over the workers'.
 pub const SESSION_MARK: &str = "MUSTER_SESSION";

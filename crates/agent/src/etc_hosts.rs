@@ -2,7 +2,7 @@
 //! none leads to the address of a worker that was replaced. `gate` writes the file, `hosts` renews
 //! it when a container starts. Decides which lines are ours; must not know who reads them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::hosts::{Host, HostsFile};
-use crate::{contract, host_lists};
+use crate::{contract, host_lists, unstartable};
 
 const BEGIN: &str = "# Workers of this MPI job, written by muster-agent";
 const END: &str = "# End of the workers of this MPI job";
@@ -70,7 +70,9 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         );
     }
     let error = Command::new(program).args(arguments).exec();
-    Ok(cannot_run(program, &error))
+    let (sentence, exit) = unstartable::explained(program, &error);
+    eprintln!("muster-agent: {sentence}");
+    Ok(exit)
 }
 
 /// In place: the file is a mount of its own, which nothing can be renamed onto.
@@ -89,17 +91,6 @@ fn renew(file: &Path, workers: &[Host]) -> io::Result<()> {
         open.set_len(length)?;
     }
     Ok(())
-}
-
-/// As a shell says it.
-fn cannot_run(program: &OsStr, error: &io::Error) -> u8 {
-    let program = program.to_string_lossy();
-    let (exit, hint) = match error.kind() {
-        io::ErrorKind::NotFound => (127, "is it in the image and on PATH?"),
-        _ => (126, "is it a program that this user may run?"),
-    };
-    eprintln!("muster-agent: cannot run {program}: {error}; {hint}");
-    exit
 }
 
 #[cfg(test)]

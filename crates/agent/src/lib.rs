@@ -12,6 +12,7 @@ pub mod frame;
 mod gate;
 mod home;
 mod host_lists;
+mod host_name;
 pub mod hosts;
 mod identity;
 mod install;
@@ -22,6 +23,7 @@ mod session_record;
 mod signals;
 pub mod ssh_words;
 mod tree;
+mod unstartable;
 mod verdict;
 mod wire;
 
@@ -58,6 +60,7 @@ pub fn run(words: &[OsString]) -> u8 {
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
         b"hosts" => concluded(etc_hosts::run(after_dashes(rest))),
+        b"as" => concluded(host_name::run(rest)),
         b"gate" => match rest {
             [] => concluded(gate::run()),
             [option, directory] if option == "--install" => {

@@ -225,7 +225,7 @@ fn workers_that_share_an_address_are_listed_by_name() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let list = std::fs::read_to_string(lists.join("hostfile")).unwrap();
-    assert_eq!(list, "launcher slots=2\nw0 slots=2\nw1 slots=2\n");
+    assert_eq!(list, "127.0.0.13 slots=2\nw0 slots=2\nw1 slots=2\n");
 }
 
 #[test]

@@ -235,3 +235,18 @@ fn a_missing_program_is_named() {
     assert!(text(&output.stderr).contains("cannot run no-such-mpirun"));
     assert_eq!(launch.verdict()["exit"], 127);
 }
+
+#[test]
+fn a_worker_whose_own_command_is_missing_says_so() {
+    let launch = Launch::new(0);
+    let output = launch
+        .world
+        .agent("serve")
+        .args(["--", "no-such-command"])
+        .env("MUSTER_TLS_DIR", launch.world.path("worker"))
+        .env("MUSTER_PORT", "0")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot run no-such-command"));
+}
