@@ -447,6 +447,7 @@ fn the_agents_word_names_the_cause() {
         ("RankFailed", 3, Reason::CommandFailed),
         ("RankFailed", 137, Reason::RankKilled),
         ("Failed", 1, Reason::CommandFailed),
+        ("Failed", 127, Reason::CommandNotFound),
     ] {
         let words = format!(
             r#"{{"muster":1,"verdict":"{verdict}","exit":{exit},"hosts":3,"message":"this"}}"#
