@@ -56,6 +56,7 @@ impl Shim {
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
             ranks: [].into(),
+            first_failed: None,
         };
         Self {
             call,
@@ -80,7 +81,7 @@ impl Shim {
         self.note(State::Started);
         let stream = Stream::new(wire, signals, !self.call.no_stdin);
         let outcome = stream.run(|rank, state| {
-            self.record.ranks.insert(rank, state);
+            self.record.saw(rank, state);
             self.write();
         });
         self.conclude(outcome)
