@@ -131,6 +131,7 @@ pub fn pod(name: &str) -> Pod {
         created_at: noon(),
         deleting: false,
         phase: PodPhase::Pending,
+        begun: false,
         ready: false,
         waiting: None,
         reason: String::new(),

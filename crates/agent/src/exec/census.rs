@@ -266,9 +266,17 @@ impl Census {
                 (Kind::Failed, code, message)
             }
         };
+        let signal = match &trouble {
+            Some(Trouble::Rank {
+                ending: Ending::Signal(signal),
+                ..
+            }) if kind == Kind::RankFailed => Some(*signal),
+            _ => None,
+        };
         Verdict {
             kind,
             exit,
+            signal,
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),

@@ -9,7 +9,7 @@ use crate::text;
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
 /// Failures that we name ourselves, in every dialect.
-const OURS: [Reason; 8] = [
+const OURS: [Reason; 9] = [
     Reason::DeadlineExceeded,
     Reason::WorkerCannotStart,
     Reason::LauncherCannotStart,
@@ -18,6 +18,7 @@ const OURS: [Reason; 8] = [
     Reason::RanksNotDistributed,
     Reason::RankKilled,
     Reason::CommandFailed,
+    Reason::CommandNotFound,
 ];
 /// What the kubelet calls a pod that had to leave its node.
 const EVICTED: &str = "Evicted";

@@ -147,9 +147,9 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::WorkerDeleting(index) => {
-            if let Some(pod) = worker(world, index) {
-                pod.deleting = true;
-            }
+            worker(world, index)
+                .into_iter()
+                .for_each(|pod| pod.deleting = true);
         }
         Happening::WorkerEvicted(index) => {
             if let Some(pod) = worker(world, index) {
@@ -177,11 +177,7 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
-        Happening::ForeignWorker(index) => {
-            let name = world.job.worker_name(u32::from(index % 4));
-            world.workers.retain(|pod| pod.name != name);
-            world.foreign_workers = vec![name];
-        }
+        Happening::ForeignWorker(index) => lose_name(world, index),
         Happening::Refused(kind, index) => {
             let name = match kind {
                 Kind::Job => world.job.launcher_name(),
@@ -196,6 +192,12 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
     }
+}
+
+fn lose_name(world: &mut Observed, index: u8) {
+    let name = world.job.worker_name(u32::from(index % 4));
+    world.workers.retain(|pod| pod.name != name);
+    world.foreign_workers = vec![name];
 }
 
 fn get_stuck(world: &mut Observed, index: u8) {
