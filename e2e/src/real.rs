@@ -1,7 +1,9 @@
 //! What the tests on real nodes share: the operator as it is shipped, a namespace for each test,
 //! real MPI programs, and what to look at when a test fails. Must not know what is tested.
 
+pub mod agent;
 pub mod deployed;
+pub mod inside;
 pub mod output;
 pub mod pi;
 pub mod submitted;

@@ -62,6 +62,7 @@ impl Shim {
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
             ranks: [].into(),
+            first_failed: None,
         };
         Self {
             call,
@@ -87,7 +88,7 @@ impl Shim {
         self.note(State::Started);
         let stream = Stream::new(wire, signals, !self.call.no_stdin);
         let outcome = stream.run(|rank, state| {
-            self.record.ranks.insert(rank, state);
+            self.record.saw(rank, state);
             self.write();
         });
         self.conclude(outcome)

@@ -128,7 +128,12 @@ pub(super) struct Census {
 impl Census {
     /// The trouble that explains the others, if there is any.
     pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
-        let all = self.troubles(shim_lives).chain(self.vanished());
+        let ranks = match self.first_failed() {
+            Some(first) => vec![first],
+            None => self.failed_ranks(),
+        };
+        let sessions = self.troubles(shim_lives);
+        let all = sessions.chain(ranks).chain(self.vanished());
         all.min_by_key(Trouble::weight)
     }
 
@@ -148,51 +153,60 @@ impl Census {
 
     fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
         let daemons = self.records.iter().filter(|record| record.daemon.is_some());
-        daemons.flat_map(move |record| self.troubles_of(record, &shim_lives))
+        daemons.filter_map(move |record| trouble_of(record, &shim_lives))
     }
 
     /// What a launcher ended of by itself.
     fn cause_of(&self, code: u8, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
-        let all = self.troubles(shim_lives);
-        all.filter(|trouble| code == 0 || trouble.explains(code))
-            .min_by_key(Trouble::weight)
+        let explains = |trouble: &Trouble| code == 0 || trouble.explains(code);
+        let first = self.first_failed();
+        let first = first.filter(|first| explains(first) || self.is_echoed(first, code));
+        let ranks = match first {
+            Some(first) => vec![first],
+            None => self.failed_ranks().into_iter().filter(explains).collect(),
+        };
+        let sessions = self.troubles(shim_lives).filter(explains);
+        sessions.chain(ranks).min_by_key(Trouble::weight)
     }
 
-    fn troubles_of(
-        &self,
-        record: &SessionRecord,
-        shim_lives: impl Fn(u32) -> bool,
-    ) -> Vec<Trouble> {
-        let host = record.host.clone();
-        let session = match &record.state {
-            State::Lost(why) => Some(Trouble::Lost {
-                host: host.clone(),
-                why: why.clone(),
-            }),
-            State::Unreachable(why) => Some(Trouble::Unreachable {
-                host: host.clone(),
-                why: why.clone(),
-            }),
-            State::Ended(ending) if *ending != Ending::Code(0) => Some(Trouble::Daemon {
-                host: host.clone(),
-                name: record.daemon.clone().unwrap_or_default(),
-                ending: *ending,
-            }),
-            State::Calling | State::Started if !shim_lives(record.shim) => {
-                Some(Trouble::ShimGone { host: host.clone() })
-            }
-            _ => None,
+    /// Open MPI asks ranks to end before it kills them: one that was killed first was not killed by
+    /// it, even if it blames another that died of the loss and had a code of its own.
+    fn is_echoed(&self, first: &Trouble, code: u8) -> bool {
+        let Trouble::Rank {
+            rank,
+            ending: Ending::Signal(SIGKILL),
+            ..
+        } = first
+        else {
+            return false;
         };
-        let failed = record.ranks.iter().filter(|_| self.watches_ranks);
-        let failed = failed.filter_map(|(rank, state)| match *state {
-            RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
-                host: host.clone(),
-                rank: *rank,
-                ending,
-            }),
-            _ => None,
+        let of_open_mpi = |record: &SessionRecord| {
+            let daemon = record.daemon.as_deref();
+            record.ranks.contains_key(rank) && matches!(daemon, Some("orted" | "prted"))
+        };
+        let blamed = |trouble: &Trouble| matches!(trouble, Trouble::Rank { ending, .. } if ending.shell_code() == code);
+        self.records.iter().any(of_open_mpi) && self.failed_ranks().iter().any(blamed)
+    }
+
+    /// Of all ranks that failed, the one of which the launcher's pod heard first.
+    fn first_failed(&self) -> Option<Trouble> {
+        let failed = self.rank_records();
+        let failed = failed.filter_map(|record| Some((record.first_failed?, record)));
+        let (first, record) = failed.min_by_key(|(first, _)| *first)?;
+        failed_rank(record, first.rank, *record.ranks.get(&first.rank)?)
+    }
+
+    fn failed_ranks(&self) -> Vec<Trouble> {
+        let ranks = self.rank_records().flat_map(|record| {
+            let ranks = record.ranks.iter();
+            ranks.filter_map(move |(rank, state)| failed_rank(record, *rank, *state))
         });
-        failed.chain(session).collect()
+        ranks.collect()
+    }
+
+    fn rank_records(&self) -> impl Iterator<Item = &SessionRecord> {
+        let records = self.records.iter().filter(|_| self.watches_ranks);
+        records.filter(|record| record.daemon.is_some())
     }
 
     /// Hosts on which something was started: daemons if there were any, else any command.
@@ -287,6 +301,41 @@ impl Census {
     }
 }
 
+/// What became of a session, if that is no good.
+fn trouble_of(record: &SessionRecord, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+    let host = record.host.clone();
+    match &record.state {
+        State::Lost(why) => Some(Trouble::Lost {
+            host,
+            why: why.clone(),
+        }),
+        State::Unreachable(why) => Some(Trouble::Unreachable {
+            host,
+            why: why.clone(),
+        }),
+        State::Ended(ending) if *ending != Ending::Code(0) => Some(Trouble::Daemon {
+            host,
+            name: record.daemon.clone().unwrap_or_default(),
+            ending: *ending,
+        }),
+        State::Calling | State::Started if !shim_lives(record.shim) => {
+            Some(Trouble::ShimGone { host })
+        }
+        _ => None,
+    }
+}
+
+fn failed_rank(record: &SessionRecord, rank: u32, state: RankState) -> Option<Trouble> {
+    match state {
+        RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
+            host: record.host.clone(),
+            rank,
+            ending,
+        }),
+        _ => None,
+    }
+}
+
 /// A failure whose own code nobody knows.
 const EXIT_UNKNOWN: u8 = 1;
 
@@ -314,6 +363,7 @@ fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session_record::Failed;
 
     fn record(host: &str, state: State) -> SessionRecord {
         SessionRecord {
@@ -322,6 +372,7 @@ mod tests {
             daemon: Some("prted".into()),
             state,
             ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
+            first_failed: None,
         }
     }
 
@@ -432,6 +483,34 @@ mod tests {
         );
         // MPI_Abort(5): whoever called it is not among those that were seen to end.
         assert_eq!(message(5), "the launcher exited with 5");
+    }
+
+    #[test]
+    fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
+        let failed = |host: &str, rank, ending, at_ms| SessionRecord {
+            ranks: [(rank, RankState::Ended(ending))].into(),
+            first_failed: Some(Failed { at_ms, rank }),
+            ..record(host, State::Started)
+        };
+        let killed = failed("w1", 1, Ending::Signal(9), 10);
+        let echo = failed("w0", 0, Ending::Code(14), 20);
+        let run = census(vec![echo.clone(), killed.clone()]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert_eq!(verdict.exit, 14);
+        assert!(verdict.message.starts_with("rank 1 on worker w1"));
+        let trouble = run.trouble(|_| true).unwrap();
+        assert_eq!(
+            trouble.sentence(),
+            "rank 1 on worker w1 was ended by signal 9"
+        );
+        // Hydra kills the others: the one with a code may be the cause, seen a moment later.
+        let hydra = |record: &SessionRecord| SessionRecord {
+            daemon: Some("hydra_pmi_proxy".into()),
+            ..record.clone()
+        };
+        let run = census(vec![hydra(&echo), hydra(&killed)]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 0 on worker w0"));
     }
 
     #[test]
