@@ -79,6 +79,21 @@ impl Lab {
         Ok(Submitted::now(self, job.name()))
     }
 
+    /// Runs part of a test in another namespace beside this one. It stays when that part fails.
+    pub fn beside<T>(&self, part: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let other = Self {
+            cluster: self.cluster.clone(),
+            namespace: format!("{}-other", self.namespace),
+            audit: self.audit.clone(),
+        };
+        let namespace = &other.namespace;
+        other.cluster.kubectl(&["create", "namespace", namespace])?;
+        let result = part(&other)?;
+        let remove = ["delete", "namespace", namespace, "--wait=false"];
+        other.cluster.kubectl(&remove)?;
+        Ok(result)
+    }
+
     /// Applies a file of `examples/` as it is; the job has the file's name.
     pub fn submit_example(&self, name: &str) -> Result<Submitted<'_>> {
         let file = repository().join(format!("examples/{name}.yaml"));

@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::ssh_words::{self, Call, Words};
 use crate::wire::Wire;
 use crate::{call, contract, daemon};
-use stream::{Outcome, Stream};
+use stream::{News, Outcome, Stream};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
@@ -62,7 +62,7 @@ impl Shim {
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
             ranks: [].into(),
-            first_failed: None,
+            failed: Vec::new(),
         };
         Self {
             call,
@@ -87,8 +87,11 @@ impl Shim {
         }
         self.note(State::Started);
         let stream = Stream::new(wire, signals, !self.call.no_stdin);
-        let outcome = stream.run(|rank, state| {
-            self.record.saw(rank, state);
+        let outcome = stream.run(|news| {
+            match news {
+                News::Rank(rank, state) => self.record.saw(rank, state),
+                News::Failed(ending) => self.record.state = State::Ended(ending),
+            }
             self.write();
         });
         self.conclude(outcome)
@@ -171,8 +174,11 @@ impl Shim {
         }
     }
 
+    /// How the command ended stands, even if what was left of its session was cut off.
     fn note(&mut self, state: State) {
-        self.record.state = state;
+        if !matches!(self.record.state, State::Ended(_)) {
+            self.record.state = state;
+        }
         self.write();
     }
 

@@ -36,8 +36,8 @@ pub(crate) struct SessionRecord {
     pub(crate) state: State,
     /// Ranks that were seen.
     pub(crate) ranks: BTreeMap<u32, RankState>,
-    /// The first of them that failed.
-    pub(crate) first_failed: Option<Failed>,
+    /// Those of them that failed, in the order in which that was heard of.
+    pub(crate) failed: Vec<Failed>,
 }
 
 /// A rank that failed, and when the launcher's pod heard of it: what comes later is often an echo.
@@ -55,11 +55,11 @@ impl SessionRecord {
     pub(crate) fn saw(&mut self, rank: u32, state: RankState) {
         let failed = matches!(state, RankState::Ended(ending) if ending != Ending::Code(0));
         self.ranks.insert(rank, state);
-        if failed && self.first_failed.is_none() {
+        if failed {
             let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
             let at_ms = since_epoch.unwrap_or_default().as_millis();
             let at_ms = u64::try_from(at_ms).unwrap_or(u64::MAX);
-            self.first_failed = Some(Failed { at_ms, rank });
+            self.failed.push(Failed { at_ms, rank });
         }
     }
 
@@ -100,14 +100,14 @@ impl SessionRecord {
         });
         let ranks = self.ranks.iter();
         lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {}", rank_text(*state))));
-        let first = self.first_failed.iter();
-        lines.extend(first.map(|first| format!("first {} {}", first.at_ms, first.rank)));
+        let failed = self.failed.iter();
+        lines.extend(failed.map(|failed| format!("failed {} {}", failed.at_ms, failed.rank)));
         lines.join("\n") + "\n"
     }
 
     fn parse(text: &str) -> Option<Self> {
         let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
-        let (mut ranks, mut first_failed) = (BTreeMap::new(), None);
+        let (mut ranks, mut failed) = (BTreeMap::new(), Vec::new());
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
@@ -124,10 +124,10 @@ impl SessionRecord {
                     let (rank, state) = rest.split_once(' ')?;
                     ranks.insert(rank.parse().ok()?, parse_rank(state)?);
                 }
-                "first" => {
+                "failed" => {
                     let (at_ms, rank) = rest.split_once(' ')?;
                     let (at_ms, rank) = (at_ms.parse().ok()?, rank.parse().ok()?);
-                    first_failed = Some(Failed { at_ms, rank });
+                    failed.push(Failed { at_ms, rank });
                 }
                 _ => return None,
             }
@@ -138,7 +138,7 @@ impl SessionRecord {
             daemon,
             state: state?,
             ranks,
-            first_failed,
+            failed,
         })
     }
 }
@@ -207,7 +207,7 @@ mod tests {
                     (3, RankState::Ended(Ending::Code(3))),
                 ]
                 .into(),
-                first_failed: Some(Failed { at_ms: 7, rank: 3 }),
+                failed: vec![Failed { at_ms: 7, rank: 3 }],
             };
             record.write(directory.path()).unwrap();
             assert_eq!(SessionRecord::read_all(directory.path()), [record]);
@@ -215,20 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rank_that_failed_is_remembered() {
+    fn ranks_that_failed_are_remembered_in_order() {
         let mut record = SessionRecord {
             host: "pi-worker-0".into(),
             shim: 1,
             daemon: None,
             state: State::Started,
             ranks: [].into(),
-            first_failed: None,
+            failed: Vec::new(),
         };
         record.saw(0, RankState::Ended(Ending::Code(0)));
-        assert_eq!(record.first_failed, None);
         record.saw(2, RankState::Ended(Ending::Signal(9)));
         record.saw(1, RankState::Ended(Ending::Code(3)));
-        assert_eq!(record.first_failed.map(|first| first.rank), Some(2));
+        let failed: Vec<_> = record.failed.iter().map(|failed| failed.rank).collect();
+        assert_eq!(failed, [2, 1]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn image(mpi: Mpi) -> String {
     format!("muster.test/{}-nossh:1", mpi.name())
 }
 
-/// A job whose launcher runs these words, and is started once.
+/// A job whose launcher runs these words.
 pub fn job(mpi: Mpi, workers: u32, launcher: &[&str]) -> MpiJob {
     MpiJob::named("pi")
         .workers(workers)

@@ -16,6 +16,10 @@ use crate::verdict::{Kind, Verdict};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Ranks leave MPI together, but not in the same moment.
 const VANISHED_PATIENCE: Duration = Duration::from_secs(6);
+/// Ranks that die of another's failure do so within this time of it, or later.
+const ECHO_MS: u64 = 700;
+/// Illegal instruction, bus error, arithmetic, memory.
+const CRASHES: [u8; 4] = [4, 7, 8, 11];
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
@@ -159,8 +163,10 @@ impl Census {
     /// What a launcher ended of by itself.
     fn cause_of(&self, code: u8, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
         let explains = |trouble: &Trouble| code == 0 || trouble.explains(code);
-        let first = self.first_failed();
-        let first = first.filter(|first| explains(first) || self.is_echoed(first, code));
+        let first = self.first_failed().filter(|first| {
+            let mut records = self.rank_records();
+            explains(first) || records.any(|record| is_own_doing(first, record))
+        });
         let ranks = match first {
             Some(first) => vec![first],
             None => self.failed_ranks().into_iter().filter(explains).collect(),
@@ -169,31 +175,25 @@ impl Census {
         sessions.chain(ranks).min_by_key(Trouble::weight)
     }
 
-    /// Open MPI asks ranks to end before it kills them: one that was killed first was not killed by
-    /// it, even if it blames another that died of the loss and had a code of its own.
-    fn is_echoed(&self, first: &Trouble, code: u8) -> bool {
-        let Trouble::Rank {
-            rank,
-            ending: Ending::Signal(SIGKILL),
-            ..
-        } = first
-        else {
-            return false;
-        };
-        let of_open_mpi = |record: &SessionRecord| {
-            let daemon = record.daemon.as_deref();
-            record.ranks.contains_key(rank) && matches!(daemon, Some("orted" | "prted"))
-        };
-        let blamed = |trouble: &Trouble| matches!(trouble, Trouble::Rank { ending, .. } if ending.shell_code() == code);
-        self.records.iter().any(of_open_mpi) && self.failed_ranks().iter().any(blamed)
-    }
-
-    /// Of all ranks that failed, the one of which the launcher's pod heard first.
+    /// Of all ranks that failed, the one that can be blamed: what cannot be the others' doing or the
+    /// launcher's, else the first of which the launcher's pod heard.
     fn first_failed(&self) -> Option<Trouble> {
-        let failed = self.rank_records();
-        let failed = failed.filter_map(|record| Some((record.first_failed?, record)));
-        let (first, record) = failed.min_by_key(|(first, _)| *first)?;
-        failed_rank(record, first.rank, *record.ranks.get(&first.rank)?)
+        let failed = self.rank_records().flat_map(|record| {
+            let failed = record.failed.iter();
+            failed.filter_map(move |failed| {
+                let state = *record.ranks.get(&failed.rank)?;
+                Some((failed, record, failed_rank(record, failed.rank, state)?))
+            })
+        });
+        let failed: Vec<_> = failed.collect();
+        let first = failed.iter().map(|(failed, ..)| failed.at_ms).min()?;
+        let early = failed
+            .into_iter()
+            .filter(|(failed, ..)| failed.at_ms <= first.saturating_add(ECHO_MS));
+        let blamed = early.min_by_key(|(failed, record, trouble)| {
+            (!is_own_doing(trouble, record), failed.at_ms, failed.rank)
+        });
+        blamed.map(|(.., trouble)| trouble)
     }
 
     fn failed_ranks(&self) -> Vec<Trouble> {
@@ -325,6 +325,23 @@ fn trouble_of(record: &SessionRecord, shim_lives: impl Fn(u32) -> bool) -> Optio
     }
 }
 
+/// Nobody else did that to the rank: it crashed, or it was killed where the launcher does not kill
+/// ranks before it has asked them to end, and has waited.
+fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
+    match trouble {
+        Trouble::Rank {
+            host,
+            ending: Ending::Signal(signal),
+            ..
+        } if *host == record.host => {
+            let daemon = record.daemon.as_deref();
+            let asks_first = matches!(daemon, Some("orted" | "prted"));
+            CRASHES.contains(signal) || (*signal == SIGKILL && asks_first)
+        }
+        _ => false,
+    }
+}
+
 fn failed_rank(record: &SessionRecord, rank: u32, state: RankState) -> Option<Trouble> {
     match state {
         RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
@@ -372,7 +389,7 @@ mod tests {
             daemon: Some("prted".into()),
             state,
             ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
-            first_failed: None,
+            failed: Vec::new(),
         }
     }
 
@@ -489,11 +506,11 @@ mod tests {
     fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
         let failed = |host: &str, rank, ending, at_ms| SessionRecord {
             ranks: [(rank, RankState::Ended(ending))].into(),
-            first_failed: Some(Failed { at_ms, rank }),
+            failed: vec![Failed { at_ms, rank }],
             ..record(host, State::Started)
         };
-        let killed = failed("w1", 1, Ending::Signal(9), 10);
-        let echo = failed("w0", 0, Ending::Code(14), 20);
+        let killed = failed("w1", 1, Ending::Signal(9), 20);
+        let echo = failed("w0", 0, Ending::Code(14), 10);
         let run = census(vec![echo.clone(), killed.clone()]);
         let verdict = run.verdict(14, None, None, |_| true);
         assert_eq!(verdict.exit, 14);
@@ -503,12 +520,21 @@ mod tests {
             trouble.sentence(),
             "rank 1 on worker w1 was ended by signal 9"
         );
-        // Hydra kills the others: the one with a code may be the cause, seen a moment later.
+        // Hydra kills the others at once, but crashes are nobody's doing.
         let hydra = |record: &SessionRecord| SessionRecord {
             daemon: Some("hydra_pmi_proxy".into()),
             ..record.clone()
         };
         let run = census(vec![hydra(&echo), hydra(&killed)]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 0 on worker w0"));
+        let crashed = failed("w1", 1, Ending::Signal(11), 20);
+        let run = census(vec![hydra(&echo), hydra(&crashed)]);
+        let verdict = run.verdict(255, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 1 on worker w1"));
+        // Later it may have been the launcher.
+        let late = failed("w1", 1, Ending::Signal(9), 10 + ECHO_MS + 1);
+        let run = census(vec![echo, late]);
         let verdict = run.verdict(14, None, None, |_| true);
         assert!(verdict.message.starts_with("rank 0 on worker w0"));
     }

@@ -232,7 +232,7 @@ impl<'s> Session<'s> {
                 self.child.stdin = None;
             }
             if let Some(ending) = self.child.exit.ending() {
-                self.settle(ending);
+                self.settle(ending)?;
                 let drained = self.child.stdout.is_none() && self.child.stderr.is_none();
                 if drained && !self.wire.has_backlog() {
                     return self.finish(ending);
@@ -243,18 +243,20 @@ impl<'s> Session<'s> {
     }
 
     /// What the command leaves behind, once it has ended. The peer must hear from us meanwhile.
-    fn settle(&mut self, ending: Ending) {
+    fn settle(&mut self, ending: Ending) -> Result<(), SessionEnd> {
         if self.settled {
-            return;
+            return Ok(());
         }
         self.settled = true;
         if ending != Ending::Code(0) {
+            self.wire.send(&Frame::Failed(ending))?;
             let tree = self.tree.clone();
             // If no thread can be had, the end of the session does it.
             self.settled = std::thread::Builder::new()
                 .spawn(move || tree.end(contract::grace()))
                 .is_ok();
         }
+        Ok(())
     }
 
     fn finish(mut self, ending: Ending) -> Result<(), SessionEnd> {

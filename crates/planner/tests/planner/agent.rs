@@ -356,6 +356,12 @@ fn a_worker_that_can_never_start_ends_the_job_with_its_name() {
         status.message,
         "worker demo-worker-1 cannot start: CreateContainerConfigError: key K not found"
     );
+    for (reason, patience) in [("ErrImageNeverPull", 5), ("ImagePullBackOff", 12)] {
+        let hope = stuck(reason, 1 - patience);
+        assert_eq!(plan(&hope).status.outcome, None, "{reason}");
+        let status = plan(&stuck(reason, -patience)).status;
+        assert_eq!(status.reason, Some(Reason::WorkerCannotStart), "{reason}");
+    }
     assert_eq!(plan(&stuck("Unschedulable", -9999)).status.outcome, None);
 }
 
