@@ -48,6 +48,7 @@ struct Condition {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
+    restart_count: u32,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
 }
@@ -94,6 +95,7 @@ pub(crate) struct PodFacts {
     node: Box<str>,
     address: Box<str>,
     hosts: Box<str>,
+    restarts: u32,
     more: Option<Box<More>>,
 }
 
@@ -135,6 +137,7 @@ impl PodFacts {
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
             hosts: self.hosts.as_ref().to_owned(),
+            restarts: self.restarts,
             finished_at,
             exit,
         }
@@ -154,7 +157,7 @@ impl Stored for Pod {
             data: _,
         } = self;
         let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
-            Some("launcher") => Role::Launcher,
+            Some("launcher" | "master") => Role::Launcher,
             Some("worker") => Role::Worker,
             Some(_) | None => Role::Neither,
         };
@@ -171,6 +174,9 @@ impl Stored for Pod {
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
             hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
+            restarts: containers(&status)
+                .map(|container| container.restart_count)
+                .sum(),
             more: more(status),
         };
         assemble(&metadata, watched, Facts::Pod(facts))
