@@ -74,7 +74,7 @@ pub(crate) fn is_used_up(observed: &Observed) -> bool {
     let in_place: u32 = running.map(restarts).sum();
     let so_far = in_place.saturating_add(observed.recorded.restarts);
     let needed = failed(observed).is_some_and(|pod| !is_counted(observed, pod));
-    (needed && so_far >= limit) || (in_place > 0 && so_far >= limit)
+    so_far >= limit && (needed || in_place > 0)
 }
 
 fn is_counted(observed: &Observed, pod: &Pod) -> bool {
