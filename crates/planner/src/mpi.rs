@@ -1,7 +1,9 @@
 //! What differs between MPI families: the launcher's variables and the spelling of the host
 //! list. One table each; nothing here knows of pods.
 
-use crate::contract::{AGENT_SHIM, CONFIG_MOUNT_PATH, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI};
+use crate::contract::{
+    AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+};
 use crate::job::{Job, Mpi};
 use crate::observed::Site;
 
@@ -72,17 +74,23 @@ pub(crate) fn late_variables(job: &Job, site: &Site) -> Vec<(&'static str, Strin
 }
 
 /// The variables of transport Agent: for every family at once, since each ignores the others'.
-pub(crate) fn agent_variables(slots: u32, workers: u32) -> Vec<(&'static str, String)> {
+pub(crate) fn agent_variables(job: &Job) -> Vec<(&'static str, String)> {
+    let (slots, workers) = (job.slots, job.worker_count());
     let openmpi = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_OPENMPI}");
     let hydra = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_HYDRA}");
     let shim = || AGENT_SHIM.to_owned();
     let word = |word: &str| word.to_owned();
+    // Horovod looks for ssh unless it finds the script's name here.
+    let remote_shell = match job.exec_script {
+        true => format!("{CONFIG_MOUNT_PATH}/{EXEC_SCRIPT}"),
+        false => shim(),
+    };
     // All daemons are started from the launcher: a tree of them would need its key on workers.
     // Open MPI waits for ever when fewer may be started at a time than there are hosts.
     let fan_out = workers.max(64).to_string();
     let at_once = workers.max(128).to_string();
     vec![
-        ("OMPI_MCA_plm_rsh_agent", shim()),
+        ("OMPI_MCA_plm_rsh_agent", remote_shell),
         ("OMPI_MCA_orte_default_hostfile", openmpi.clone()),
         ("OMPI_MCA_orte_keep_fqdn_hostnames", word("true")),
         ("OMPI_MCA_orte_set_default_slots", slots.to_string()),

@@ -49,6 +49,7 @@ struct Condition {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
+    restart_count: u32,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
 }
@@ -97,6 +98,7 @@ pub(crate) struct PodFacts {
     node: Box<str>,
     address: Box<str>,
     hosts: Box<str>,
+    restarts: u32,
     more: Option<Box<More>>,
 }
 
@@ -139,6 +141,7 @@ impl PodFacts {
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
             hosts: self.hosts.as_ref().to_owned(),
+            restarts: self.restarts,
             finished_at,
             exit,
         }
@@ -158,7 +161,7 @@ impl Stored for Pod {
             data: _,
         } = self;
         let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
-            Some("launcher") => Role::Launcher,
+            Some("launcher" | "master") => Role::Launcher,
             Some("worker") => Role::Worker,
             Some(_) | None => Role::Neither,
         };
@@ -177,6 +180,9 @@ impl Stored for Pod {
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
             hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
+            restarts: containers(&status)
+                .map(|container| container.restart_count)
+                .sum(),
             more: more(status),
         };
         assemble(&metadata, watched, Facts::Pod(facts))

@@ -80,7 +80,7 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
     without_token(draft);
     certificates(job, &CLIENT_FILES, draft);
     hosts(draft);
-    for (name, value) in mpi::agent_variables(job.slots, job.worker_count()) {
+    for (name, value) in mpi::agent_variables(job) {
         draft.default_variable(name, &value);
     }
     draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());

@@ -1,7 +1,7 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherStart, Mpi, Transport};
+use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport};
 use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
@@ -22,17 +22,25 @@ fn jobs() -> impl Strategy<Value = Job> {
         clean,
         start,
         0..4_u32,
-        any::<[bool; 3]>(),
+        any::<[bool; 5]>(),
         prop::option::of(0..90_u32),
     )
         .prop_map(
-            |(mpi, clean, start, workers, [as_host, elastic, suspended], secs)| {
+            |(mpi, clean, start, workers, [as_host, elastic, suspended, pods, again], secs)| {
                 let job = if workers == 0 {
                     job("demo")
                 } else {
                     job("demo").workers(workers)
                 };
+                let job = if pods { job.of_pods() } else { job };
                 job.with(|job| {
+                    if pods && again {
+                        job.launcher.restart = RestartPolicy::ExitCode;
+                        if let Some(workers) = &mut job.workers {
+                            workers.role.restart = RestartPolicy::ExitCode;
+                        }
+                        (job.policy.backoff_limit, job.policy.expires_secs) = (Some(1), secs);
+                    }
                     (job.mpi, job.policy.clean, job.launcher_start) = (mpi, clean, start);
                     (job.launcher_is_host, job.elastic) = (as_host, elastic);
                     job.policy.suspended = suspended;
@@ -54,6 +62,7 @@ enum Happening {
     WorkerEvicted(u8),
     WorkerStuck(u8),
     LauncherPod(PodPhase),
+    Leave,
     LauncherComplete,
     LauncherFailed,
     LauncherGone,
@@ -86,6 +95,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => any::<u8>().prop_map(Happening::WorkerEvicted),
         1 => any::<u8>().prop_map(Happening::WorkerStuck),
         3 => phase.prop_map(Happening::LauncherPod),
+        1 => Just(Happening::Leave),
         1 => Just(Happening::LauncherComplete),
         1 => Just(Happening::LauncherFailed),
         1 => Just(Happening::LauncherGone),
@@ -158,17 +168,25 @@ fn happen(world: &mut Observed, happening: Happening) {
         }
         Happening::WorkerStuck(index) => get_stuck(world, index),
         Happening::LauncherPod(phase) => {
+            let name = match world.job.launcher_as {
+                LauncherAs::Job => "l-0".to_owned(),
+                LauncherAs::Pod => world.job.launcher_name(),
+            };
             world.launcher_pods = vec![Pod {
                 phase,
-                ..pod("l-0")
+                ..pod(&name)
             }];
         }
+        Happening::Leave => world.job.owner.leaving = true,
         Happening::LauncherComplete => end(world, LauncherEnd::Complete { at: None }),
         Happening::LauncherFailed => {
             let (reason, message) = (String::new(), String::new());
             end(world, LauncherEnd::Failed { reason, message });
         }
-        Happening::LauncherGone => world.launcher = Slot::Absent,
+        Happening::LauncherGone => {
+            world.launcher = Slot::Absent;
+            world.launcher_pods.clear();
+        }
         Happening::ServiceGone => world.service = Slot::Absent,
         Happening::ServiceForeign => world.service = Slot::Foreign,
         Happening::ConfigEdited => {
@@ -197,7 +215,7 @@ fn happen(world: &mut Observed, happening: Happening) {
 fn lose_name(world: &mut Observed, index: u8) {
     let name = world.job.worker_name(u32::from(index % 4));
     world.workers.retain(|pod| pod.name != name);
-    world.foreign_workers = vec![name];
+    world.foreign_pods = vec![name];
 }
 
 fn get_stuck(world: &mut Observed, index: u8) {
@@ -265,7 +283,9 @@ proptest! {
         let settled = world.settled().recorded().settled();
         let rest = plan(&settled);
         prop_assert!(rest.steps.is_empty());
-        if settled.recorded.outcome.is_some() {
+        if settled.job.owner.leaving {
+            prop_assert_eq!(rest.status.phase, Phase::Leaving);
+        } else if settled.recorded.outcome.is_some() {
             prop_assert_eq!(rest.status.phase, Phase::Finished);
         }
     }
