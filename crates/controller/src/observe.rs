@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::memory::KeySecret;
+use crate::mounts;
 use crate::shelf::Entry;
 use crate::wire::{self, Facts, Identity, Place, Role, UserJob};
 
@@ -68,11 +69,14 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         other => other,
     };
     let foreign_pods = names.foreign_pods(job);
-    let look_again = names.retry_at.into_iter().min();
+    let retry_at = names.retry_at;
 
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
     let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
+    let unfinished = workers.iter_mut().chain(&mut launcher_pods);
+    let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
+    let look_at_mounts = explain_mounts(context, job, unfinished, now).await?;
     let refused = context.memory.on(&job.owner.uid, |memory| {
         memory.see_generation(job.owner.generation);
         memory.date_waits(launcher_pods.iter_mut().chain(&mut workers), now);
@@ -97,7 +101,21 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     };
     Ok(Look {
         observed,
-        look_again,
+        look_again: retry_at.into_iter().chain(look_at_mounts).min(),
+    })
+}
+
+async fn explain_mounts(
+    context: &Context,
+    job: &Job,
+    pods: impl Iterator<Item = &mut Pod>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    let explained = mounts::explain(context, &job.owner, pods, now).await;
+    explained.map_err(|source| Error::Observe {
+        job: format!("{}/{}", job.owner.namespace, job.owner.name),
+        what: "events of a pod that does not begin".to_owned(),
+        source,
     })
 }
 

@@ -166,6 +166,7 @@ pub fn pod(name: &str) -> Pod {
         created_at: noon(),
         deleting: false,
         phase: PodPhase::Pending,
+        begun: false,
         ready: false,
         waiting: None,
         reason: String::new(),

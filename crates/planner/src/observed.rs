@@ -209,6 +209,8 @@ pub struct Pod {
     pub deleting: bool,
     /// Where it is in its life.
     pub phase: PodPhase,
+    /// One of its containers has started.
+    pub begun: bool,
     /// Its Ready condition.
     pub ready: bool,
     /// Why it is not further, when the kubelet or the scheduler says so.

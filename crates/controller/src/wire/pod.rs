@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::contract;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Child, Facts, Stored, Wire, annotation, assemble, label};
 
@@ -57,6 +58,7 @@ struct ContainerStatus {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerState {
     waiting: Option<ContainerWaiting>,
+    running: Option<IgnoredAny>,
     terminated: Option<Terminated>,
 }
 
@@ -89,6 +91,7 @@ pub(crate) enum Role {
 pub(crate) struct PodFacts {
     pub(crate) role: Role,
     phase: PodPhase,
+    begun: bool,
     ready: bool,
     deleting: bool,
     created_at: Timestamp,
@@ -130,6 +133,7 @@ impl PodFacts {
             created_at: self.created_at,
             deleting: self.deleting || doomed,
             phase: self.phase,
+            begun: self.begun,
             ready: self.ready,
             waiting,
             reason,
@@ -164,10 +168,12 @@ impl Stored for Pod {
         let watched =
             label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        let begun = containers(&status).any(has_begun);
         let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
         let facts = PodFacts {
             role,
             phase: phase(status.phase.as_deref()),
+            begun,
             ready: status.conditions.iter().flatten().any(ready),
             deleting: metadata.deletion_timestamp.is_some(),
             created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
@@ -255,6 +261,11 @@ fn restarted(status: &PodStatus) -> Option<(&ContainerStatus, &Terminated)> {
 fn ended(status: &PodStatus) -> impl Iterator<Item = (&ContainerStatus, &Terminated)> {
     containers(status)
         .filter_map(|container| Some((container, container.state.as_ref()?.terminated.as_ref()?)))
+}
+
+fn has_begun(container: &ContainerStatus) -> bool {
+    let state = container.state.as_ref();
+    state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }
 
 fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {

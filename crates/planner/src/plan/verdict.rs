@@ -275,21 +275,25 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
                 known.as_str().clone_into(&mut reason);
                 message = truncated(format!("{}: {message}", said.message));
             }
-            None => {
+            None if pod.phase == PodPhase::Failed => {
                 reason = format!("{reason}/{}", pod.reason);
                 message = truncated(format!("{message}: {}", pod.message));
             }
+            None => {}
         }
     }
     Verdict::Failed { reason, message }
 }
 
+/// A pod whose container is started again in place is never Failed: it is removed when its tries are
+/// used up, and until it is gone it says how the last one ended.
 fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
-    let failed = observed
-        .launcher_pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed);
-    failed.max_by_key(|pod| pod.created_at)
+    let failed = |pod: &&Pod| {
+        let restarted = pod.exit.is_some() && pod.phase != PodPhase::Succeeded;
+        pod.phase == PodPhase::Failed || restarted
+    };
+    let pods = observed.launcher_pods.iter().filter(failed);
+    pods.max_by_key(|pod| pod.created_at)
 }
 
 /// No longer than a condition or an event may be.

@@ -1,8 +1,8 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy};
-use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot};
+use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport};
+use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
@@ -60,6 +60,7 @@ enum Happening {
     WorkerGone(u8),
     WorkerDeleting(u8),
     WorkerEvicted(u8),
+    WorkerStuck(u8),
     LauncherPod(PodPhase),
     Leave,
     LauncherComplete,
@@ -92,6 +93,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => any::<u8>().prop_map(Happening::WorkerGone),
         1 => any::<u8>().prop_map(Happening::WorkerDeleting),
         1 => any::<u8>().prop_map(Happening::WorkerEvicted),
+        1 => any::<u8>().prop_map(Happening::WorkerStuck),
         3 => phase.prop_map(Happening::LauncherPod),
         1 => Just(Happening::Leave),
         1 => Just(Happening::LauncherComplete),
@@ -121,6 +123,12 @@ fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
     ]
 }
 
+/// With and without the agent's image; a job may want the agent where there is none.
+fn agents() -> impl Strategy<Value = (Option<String>, Option<Transport>)> {
+    let image = prop::option::of(Just("muster-agent:1".to_owned()));
+    (image, prop::option::of(Just(Transport::Agent)))
+}
+
 fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
     let count = world.workers.len();
     (count > 0).then(|| &mut world.workers[usize::from(index) % count])
@@ -139,6 +147,7 @@ fn happen(world: &mut Observed, happening: Happening) {
         Happening::WorkerPhase(index, phase, ready) => {
             if let Some(pod) = worker(world, index) {
                 (pod.phase, pod.ready) = (phase, ready);
+                pod.address = format!("10.0.0.{index}");
             }
         }
         Happening::WorkerGone(index) => {
@@ -148,15 +157,16 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::WorkerDeleting(index) => {
-            if let Some(pod) = worker(world, index) {
-                pod.deleting = true;
-            }
+            worker(world, index)
+                .into_iter()
+                .for_each(|pod| pod.deleting = true);
         }
         Happening::WorkerEvicted(index) => {
             if let Some(pod) = worker(world, index) {
                 (pod.phase, pod.reason) = (PodPhase::Failed, "Evicted".to_owned());
             }
         }
+        Happening::WorkerStuck(index) => get_stuck(world, index),
         Happening::LauncherPod(phase) => {
             let name = match world.job.launcher_as {
                 LauncherAs::Job => "l-0".to_owned(),
@@ -185,11 +195,7 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
-        Happening::ForeignWorker(index) => {
-            let name = world.job.worker_name(u32::from(index % 4));
-            world.workers.retain(|pod| pod.name != name);
-            world.foreign_pods = vec![name];
-        }
+        Happening::ForeignWorker(index) => lose_name(world, index),
         Happening::Refused(kind, index) => {
             let name = match kind {
                 Kind::Job => world.job.launcher_name(),
@@ -203,6 +209,24 @@ fn happen(world: &mut Observed, happening: Happening) {
                 workers.count = count;
             }
         }
+    }
+}
+
+fn lose_name(world: &mut Observed, index: u8) {
+    let name = world.job.worker_name(u32::from(index % 4));
+    world.workers.retain(|pod| pod.name != name);
+    world.foreign_pods = vec![name];
+}
+
+fn get_stuck(world: &mut Observed, index: u8) {
+    let since = world.now;
+    if let Some(pod) = worker(world, index) {
+        let (reason, message) = ("ImagePullBackOff".to_owned(), String::new());
+        pod.waiting = Some(Waiting {
+            reason,
+            message,
+            since,
+        });
     }
 }
 
@@ -222,12 +246,11 @@ proptest! {
     fn every_plan_of_every_history_obeys_the_laws(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..40),
     ) {
-        let mut world = world(job).with(|world| {
-            world.site.gang = gang;
-            world.site.agent_image = Some("muster-agent".to_owned());
-        });
+        let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         let mut outcome = None;
         for happening in history {
             happen(&mut world, happening);
@@ -247,12 +270,11 @@ proptest! {
     fn plans_come_to_rest(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..20),
     ) {
-        let mut world = world(job).with(|world| {
-            world.site.gang = gang;
-            world.site.agent_image = Some("muster-agent".to_owned());
-        });
+        let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         for happening in history {
             happen(&mut world, happening);
         }

@@ -1,5 +1,6 @@
 //! Policy tests: `plan()` through its public face, one file for each question.
 //!
+//! - `agent`: the agent in pods, the gate, and what the agent says
 //! - `golden`: the children of the plainest job, byte for byte
 //! - `pods`: what pods and Job look like when users ask for more
 //! - `hosts`: host list and discovery script
@@ -14,6 +15,7 @@
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `laws`: properties that hold for every job and every history
 
+mod agent;
 mod cleanup;
 mod deadline;
 mod finish;
