@@ -52,6 +52,8 @@ pub struct Job {
     pub policy: Policy,
     /// What a gang scheduler is told; used only where the site has one.
     pub gang: GangWish,
+    /// Clients read of every pod in the status.
+    pub tells_of_pods: bool,
 }
 
 /// The custom resource that a job comes from.
