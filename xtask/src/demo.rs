@@ -17,6 +17,7 @@ use stage::Stage;
 const NAME: &str = "demo";
 const NODES: u8 = 3;
 const OPERATOR: &str = "muster-operator";
+const AGENT: &str = "muster-agent";
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -65,7 +66,7 @@ deploy/muster.yaml, and runs examples/pi.yaml: two workers that estimate pi with
 
 fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
     println!("== Images");
-    let mut names = vec!["openmpi4", OPERATOR];
+    let mut names = vec!["openmpi4", OPERATOR, AGENT];
     if keep {
         names.extend(["openmpi5", "mpich", "intel"]);
     }
@@ -113,7 +114,10 @@ fn operator_manifest() -> Result<String> {
         Some((before, _)) if before.trim_matches([' ', '-']).is_empty() => {
             format!("{before}image: muster.test/{OPERATOR}:1\n")
         }
-        _ => format!("{line}\n"),
+        _ => match line.split_once("--agent-image=") {
+            Some((before, _)) => format!("{before}--agent-image=muster.test/{AGENT}:1\n"),
+            None => format!("{line}\n"),
+        },
     };
     Ok(shipped.lines().map(line).collect())
 }

@@ -4,8 +4,8 @@
 
 mod catalog;
 mod layers;
-mod operator;
 mod rootfs;
+mod shipped;
 mod wheels;
 
 use std::fs;
@@ -63,11 +63,8 @@ pub(crate) fn ensure_all() -> Result<Vec<PathBuf>> {
 
 /// The operator as it ships, as a program of this machine.
 pub(crate) fn operator_program() -> Result<PathBuf> {
-    let archives = ensure(&["muster-operator"])?;
-    let image = archives[0]
-        .parent()
-        .context("an archive lies in a directory")?;
-    Ok(operator::program(image))
+    let archives = ensure(&[shipped::OPERATOR.name])?;
+    Ok(archives[0].with_file_name(shipped::OPERATOR.name))
 }
 
 fn chosen(names: &[&str]) -> Result<Vec<&'static Image>> {
@@ -87,7 +84,7 @@ fn chosen(names: &[&str]) -> Result<Vec<&'static Image>> {
 fn make(image: &Image) -> Result<PathBuf> {
     let start = Instant::now();
     let directory = match &image.recipe {
-        Recipe::Operator => operator::image(&image.reference()),
+        Recipe::Shipped(program) => shipped::image(program, &image.reference()),
         Recipe::Stack(stack) => assemble(image, stack),
     };
     let directory = directory.with_context(|| format!("image {}", image.name))?;

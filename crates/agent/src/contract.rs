@@ -54,6 +54,27 @@ pub const CONNECT_TIMEOUT: &str = "MUSTER_CONNECT_TIMEOUT";
 pub const GATE_TIMEOUT: &str = "MUSTER_GATE_TIMEOUT";
 /// How `gate` asks: `agent` (default) or `ssh`.
 pub const GATE_TRANSPORT: &str = "MUSTER_GATE_TRANSPORT";
+/// Ports, separated by commas, on which an SSH worker may answer; one that does is enough.
+pub const SSH_PORTS: &str = "MUSTER_SSH_PORTS";
+/// Used when [`SSH_PORTS`] is not set: the usual one, and that of images that run as a user.
+pub const SSH_PORTS_DEFAULT: &str = "22,2222";
+/// Seconds for which SSH workers may refuse all ports before `gate` stops asking; default 60.
+pub const SSH_PATIENCE: &str = "MUSTER_SSH_PATIENCE";
+
+/// Directory that `gate` fills with host lists; none are written when not set.
+pub const LISTS_DIR: &str = "MUSTER_LISTS_DIR";
+/// Syntax of the list without a family in its name: `slots` (default) or `colon`.
+pub const LISTS_SYNTAX: &str = "MUSTER_LISTS_SYNTAX";
+/// Ranks per host in the lists; default 1.
+pub const SLOTS: &str = "MUSTER_SLOTS";
+/// The launcher's own address, set only when it takes ranks too; first in every list.
+pub const LAUNCHER_ADDRESS: &str = "MUSTER_LAUNCHER_ADDRESS";
+/// The launcher's name, for lists of names.
+pub const LAUNCHER_NAME: &str = "MUSTER_LAUNCHER_NAME";
+/// `gate`: file to write, for the launcher's /etc/hosts. `hosts`: file to rewrite.
+pub const ETC_HOSTS: &str = "MUSTER_ETC_HOSTS";
+/// Read by `gate`, and rewritten by `hosts` when [`ETC_HOSTS`] is not set.
+pub const ETC_HOSTS_DEFAULT: &str = "/etc/hosts";
 /// `Off`: fewer hosts than asked for is no failure.
 pub const CENSUS: &str = "MUSTER_CENSUS";
 /// `Off`: a rank that ended with an error does not end a launcher that goes on regardless.
@@ -113,6 +134,13 @@ pub fn port() -> u16 {
     variable(PORT)
         .and_then(|port| port.trim().parse().ok())
         .unwrap_or(PORT_DEFAULT)
+}
+
+/// Ranks per host.
+pub fn slots() -> usize {
+    variable(SLOTS)
+        .and_then(|slots| slots.trim().parse().ok())
+        .unwrap_or(1)
 }
 
 /// How many workers the job asked for, if the operator said so.

@@ -1,149 +1,37 @@
-//! `gate`: the launcher's init container. Holds it until every worker has *answered*: a hello over
-//! TLS, or an SSH banner; a bare connection proves nothing. Decides when all are there and when to
-//! give up; must not know what the launcher will do with them.
+//! `gate`: the launcher's init container. Holds it until every worker has *answered*; a bare
+//! connection proves nothing. Decides when all are there and when to give up, then leaves host
+//! lists for the launcher; must not know what the launcher will do with them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::Read;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod board;
+mod question;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::hosts::{Host, HostsFile};
-use crate::identity::Client;
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
-use crate::{call, contract};
+use crate::{contract, etc_hosts, host_lists};
+use board::{Board, Callers};
+use question::{Question, ports_words};
 
-/// Workers asked at the same time; more would only wait for the processor.
-const CALLERS_MAX: usize = 64;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// A worker that did not answer is asked again after this long.
-const RETRY_INTERVAL: Duration = Duration::from_millis(150);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 const PROGRESS_MIN: Duration = Duration::from_secs(1);
-const SSH_ANSWER_MAX: Duration = Duration::from_secs(4);
-const SSH_PORT: u16 = 22;
+const SSH_PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 const NAMED_MAX: usize = 5;
 
-/// How a worker is asked.
-enum Question {
-    Agent(Client),
-    Ssh,
-}
-
-impl Question {
-    fn of_environment() -> Result<Self> {
-        let transport = contract::variable(contract::GATE_TRANSPORT);
-        match transport.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            None | Some("agent") => Ok(Self::Agent(Client::new()?)),
-            Some("ssh") => Ok(Self::Ssh),
-            Some(other) => bail!(
-                "{} is {other:?}; agent and ssh are known",
-                contract::GATE_TRANSPORT
-            ),
-        }
-    }
-
-    fn ask(&self, host: &Host) -> Result<()> {
-        match self {
-            Self::Agent(client) => {
-                let address = host.socket_address(contract::port())?;
-                let until = Instant::now() + SSH_ANSWER_MAX;
-                call::once(client, address, until)?.close(until);
-                Ok(())
-            }
-            Self::Ssh => ask_sshd(host),
-        }
-    }
-}
-
-/// A name may not resolve yet; that is one more way of not having answered.
-fn ask_sshd(host: &Host) -> Result<()> {
-    let addresses: Vec<SocketAddr> = match host.socket_address(SSH_PORT) {
-        Ok(address) => vec![address],
-        Err(_) if host.address.contains(':') => host.address.to_socket_addrs()?.collect(),
-        Err(_) => (host.address.as_str(), SSH_PORT)
-            .to_socket_addrs()?
-            .collect(),
-    };
-    let address = addresses.first().context("its name has no address")?;
-    let mut socket = TcpStream::connect_timeout(address, SSH_ANSWER_MAX)?;
-    socket.set_read_timeout(Some(SSH_ANSWER_MAX))?;
-    let mut banner = [0; 8];
-    socket.read_exact(&mut banner)?;
-    if !banner.starts_with(b"SSH-2.0") && &banner != b"SSH-1.99" {
-        bail!("what answered is not an SSH server");
-    }
-    Ok(())
-}
-
-/// What is known of all workers.
-#[derive(Default)]
-struct Board {
-    /// To be asked, not before their time.
-    queue: VecDeque<(Instant, String)>,
-    /// As last listed: a worker that was restarted has another address.
-    listed: BTreeMap<String, Host>,
-    answered: BTreeSet<String>,
-    /// The last reason heard from anyone.
-    reason: Option<String>,
-}
-
-#[derive(Clone, Default)]
-struct Callers {
-    board: Arc<Mutex<Board>>,
-}
-
-impl Callers {
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks whoever is due, for ever; the process ends with the gate.
-    fn run(&self, question: &Question) {
-        loop {
-            let due = {
-                let mut board = self.board();
-                let now = Instant::now();
-                let at = board.queue.iter().position(|(when, _)| *when <= now);
-                let name = at.and_then(|at| board.queue.remove(at));
-                name.and_then(|(_, name)| board.listed.get(&name).cloned())
-            };
-            let Some(host) = due else {
-                std::thread::sleep(LOOK_INTERVAL);
-                continue;
-            };
-            let answer = question.ask(&host);
-            let mut board = self.board();
-            match answer {
-                Ok(()) => drop(board.answered.insert(host.name)),
-                Err(error) => {
-                    board.reason = Some(format!("{}: {error:#}", host.name));
-                    let again = Instant::now() + RETRY_INTERVAL;
-                    board.queue.push_back((again, host.name));
-                }
-            }
-        }
-    }
-
-    fn list(&self, hosts: Vec<Host>) {
-        let mut board = self.board();
-        for host in hosts {
-            let name = host.name.clone();
-            if board.listed.insert(name.clone(), host).is_none() {
-                board.queue.push_back((Instant::now(), name));
-            }
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.board().answered.len()
-    }
+/// How long the gate waits.
+struct Patience {
+    /// For everyone to answer, if not for ever.
+    all: Option<Duration>,
+    /// For SSH workers that refuse.
+    refusals: Duration,
 }
 
 /// Holds until all have answered. Returns the container's exit code.
@@ -152,34 +40,49 @@ pub(crate) fn run() -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
     let question = Arc::new(Question::of_environment()?);
     let asked = contract::workers().with_context(|| format!("{} is not set", contract::WORKERS))?;
-    let patience = contract::seconds(contract::GATE_TIMEOUT).filter(|time| !time.is_zero());
+    let patience = Patience {
+        all: contract::seconds(contract::GATE_TIMEOUT).filter(|time| !time.is_zero()),
+        refusals: contract::seconds(contract::SSH_PATIENCE).unwrap_or(SSH_PATIENCE_DEFAULT),
+    };
     let file = HostsFile::of_environment();
-    let callers = Callers::default();
-    for _ in 0..asked.min(CALLERS_MAX) {
-        let (callers, question) = (callers.clone(), question.clone());
-        std::thread::Builder::new()
-            .stack_size(256 * 1024)
-            .spawn(move || callers.run(&question))?;
-    }
+    let callers = Callers::start(&question, asked)?;
     let mut progress = Progress::new();
     loop {
         callers.list(file.read());
-        let answered = callers.count();
-        if answered >= asked {
+        let answered = callers.board().answered();
+        if answered.len() >= asked {
             let seconds = begun.elapsed().as_secs_f64();
             println!("all {asked} workers have answered after {seconds:.1} s");
-            return Ok(0);
+            return opened(&answered);
         }
-        if patience.is_some_and(|patience| begun.elapsed() >= patience) {
+        if patience.all.is_some_and(|all| begun.elapsed() >= all) {
             return Ok(give_up(&callers.board(), asked, begun.elapsed()));
         }
+        if let Question::Ssh { ports } = &*question
+            && callers.board().only_refusals_for(patience.refusals, asked)
+        {
+            let board = callers.board();
+            eprintln!("muster-agent: {}", let_go(&board, ports, patience.refusals));
+            return opened(&board.listed());
+        }
         progress.tell(&callers.board(), asked);
-        let mut fds = [PollFd::new(&signals, PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(&signals, PollFlags::IN),
+            PollFd::new(&*callers.news, PollFlags::IN),
+        ];
         poll(&mut fds, LOOK_INTERVAL)?;
+        callers.take_news();
         if let Some(signal) = signals.take().first() {
             return Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default());
         }
     }
+}
+
+/// What the launcher finds when it starts.
+fn opened(workers: &[Host]) -> Result<u8> {
+    host_lists::write_as_asked(workers)?;
+    etc_hosts::write_as_asked(workers)?;
+    Ok(0)
 }
 
 /// "waiting for 3 of 64 workers: …", when something changed and every few seconds.
@@ -194,34 +97,31 @@ impl Progress {
 
     fn tell(&mut self, board: &Board, asked: usize) {
         let now = Instant::now();
-        let due = self.told.is_none_or(|(when, answered)| {
+        let heard_of = board.answered().len();
+        let due = self.told.is_none_or(|(when, before)| {
             let since = now.duration_since(when);
-            since >= PROGRESS_INTERVAL
-                || (answered != board.answered.len() && since >= PROGRESS_MIN)
+            since >= PROGRESS_INTERVAL || (heard_of != before && since >= PROGRESS_MIN)
         });
         if due {
-            self.told = Some((now, board.answered.len()));
+            self.told = Some((now, heard_of));
             println!("{}", waiting_for(board, asked));
         }
     }
 }
 
-fn missing(board: &Board) -> Vec<String> {
-    let open = board
-        .listed
-        .keys()
-        .filter(|name| !board.answered.contains(*name));
-    open.cloned().collect()
+/// The first few, and how many more there are.
+fn named(names: &[String]) -> Vec<String> {
+    let mut words: Vec<_> = names.iter().take(NAMED_MAX).cloned().collect();
+    if names.len() > NAMED_MAX {
+        words.push(format!("and {} more", names.len() - NAMED_MAX));
+    }
+    words
 }
 
 fn waiting_for(board: &Board, asked: usize) -> String {
-    let missing = missing(board);
-    let open = asked.saturating_sub(board.answered.len());
-    let mut words: Vec<_> = missing.iter().take(NAMED_MAX).cloned().collect();
-    if missing.len() > NAMED_MAX {
-        words.push(format!("and {} more", missing.len() - NAMED_MAX));
-    }
-    let unlisted = asked.saturating_sub(board.listed.len());
+    let open = asked.saturating_sub(board.answered().len());
+    let mut words = named(&board.missing());
+    let unlisted = asked.saturating_sub(board.known());
     if unlisted > 0 {
         words.push(format!("{unlisted} without an address yet"));
     }
@@ -235,6 +135,17 @@ fn waiting_for(board: &Board, asked: usize) -> String {
     }
 }
 
+/// Nobody may have told us where an image's sshd listens; a gate must not be worse than none.
+fn let_go(board: &Board, ports: &[u16], patience: Duration) -> String {
+    format!(
+        "{} refused every connection on {} for {} s: no sshd listens there. Starting the launcher \
+         all the same; if it listens on another port, set spec.muster.sshPort",
+        named(&board.missing()).join(", "),
+        ports_words(ports),
+        patience.as_secs()
+    )
+}
+
 fn give_up(board: &Board, asked: usize, waited: Duration) -> u8 {
     let message = format!(
         "gave up after {} s {}",
@@ -245,10 +156,10 @@ fn give_up(board: &Board, asked: usize, waited: Duration) -> u8 {
     let verdict = Verdict {
         kind: Kind::GateDeadline,
         exit: contract::EXIT_GATE_DEADLINE,
-        hosts: board.answered.len(),
+        hosts: board.answered().len(),
         asked: Some(asked),
         ranks_per_host: [].into(),
-        lost: missing(board),
+        lost: board.missing(),
         message,
     };
     verdict.write();
@@ -259,27 +170,32 @@ fn give_up(board: &Board, asked: usize, waited: Duration) -> u8 {
 mod tests {
     use super::*;
 
+    fn board(workers: usize) -> Board {
+        let mut board = Board::default();
+        let lines = (0..workers).map(|n| format!("w{n} 10.0.0.{n}\n"));
+        board.list(crate::hosts::parse(&lines.collect::<String>()));
+        board
+    }
+
     #[test]
     fn progress_names_some_and_counts_the_rest() {
-        let listed = crate::hosts::parse(
-            &(0..8)
-                .map(|n| format!("w{n} 10.0.0.{n}\n"))
-                .collect::<String>(),
-        );
-        let mut board = Board {
-            listed: listed
-                .into_iter()
-                .map(|host| (host.name.clone(), host))
-                .collect(),
-            answered: ["w0".to_owned()].into(),
-            ..Board::default()
-        };
+        let mut board = board(7);
         assert_eq!(
-            waiting_for(&board, 10),
-            "waiting for 9 of 10 workers: w1, w2, w3, w4, w5, and 2 more, \
+            waiting_for(&board, 9),
+            "waiting for 9 of 9 workers: w0, w1, w2, w3, w4, and 2 more, \
              2 without an address yet"
         );
         board.reason = Some("w1: connection refused".into());
-        assert!(waiting_for(&board, 8).ends_with("(last heard: w1: connection refused)"));
+        assert!(waiting_for(&board, 7).ends_with("(last heard: w1: connection refused)"));
+    }
+
+    #[test]
+    fn letting_go_says_who_and_what_to_set() {
+        let line = let_go(&board(2), &[22, 2222], Duration::from_secs(60));
+        assert!(
+            line.starts_with("w0, w1 refused every connection on ports 22 and 2222 for 60 s"),
+            "{line}"
+        );
+        assert!(line.ends_with("set spec.muster.sshPort"), "{line}");
     }
 }

@@ -79,10 +79,29 @@ impl Host {
         })
     }
 
-    fn has_ip(&self, ip: IpAddr) -> bool {
-        self.socket_address(0)
-            .is_ok_and(|address| address.ip() == ip)
+    /// The address without the port.
+    pub fn ip(&self) -> Result<IpAddr, HostsError> {
+        Ok(self.socket_address(0)?.ip())
     }
+
+    /// The port that the line has, if any.
+    pub fn port(&self) -> Option<u16> {
+        let port = self.socket_address(0).ok()?.port();
+        (port != 0).then_some(port)
+    }
+
+    fn has_ip(&self, ip: IpAddr) -> bool {
+        self.ip().is_ok_and(|own| own == ip)
+    }
+
+    /// The name up to its first dot.
+    pub fn short_name(&self) -> &str {
+        first_label(&self.name)
+    }
+}
+
+fn first_label(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }
 
 /// Finds a worker by its name, a longer name whose first label it is, or its address.
@@ -95,10 +114,9 @@ pub fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, Hos
             None => Ok(first),
         };
     }
-    let first_label = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let exact = hosts.iter().find(|host| host.name == wanted);
     let label = first_label(wanted);
-    Ok(exact.or_else(|| hosts.iter().find(|host| first_label(&host.name) == label)))
+    Ok(exact.or_else(|| hosts.iter().find(|host| host.short_name() == label)))
 }
 
 /// The list on disk.

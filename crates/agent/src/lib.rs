@@ -5,11 +5,13 @@ mod call;
 mod children;
 pub mod contract;
 mod daemon;
+mod etc_hosts;
 mod exec;
 mod exit_info;
 pub mod frame;
 mod gate;
 mod home;
+mod host_lists;
 pub mod hosts;
 mod identity;
 mod install;
@@ -30,8 +32,9 @@ use std::path::Path;
 const USAGE: &str = "\
 usage: muster-agent install DIR
        muster-agent serve [-- COMMAND…]
-       muster-agent gate
+       muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
+       muster-agent hosts -- COMMAND…
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent version";
 
@@ -54,7 +57,14 @@ pub fn run(words: &[OsString]) -> u8 {
         b"rsh" => rsh::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
-        b"gate" if rest.is_empty() => concluded(gate::run()),
+        b"hosts" => concluded(etc_hosts::run(after_dashes(rest))),
+        b"gate" => match rest {
+            [] => concluded(gate::run()),
+            [option, directory] if option == "--install" => {
+                concluded(install::run(Path::new(directory)).and_then(|()| gate::run()))
+            }
+            _ => usage(),
+        },
         b"install" if rest.len() == 1 => concluded(install::run(Path::new(&rest[0])).map(|()| 0)),
         b"version" | b"--version" => {
             println!("muster-agent {}", env!("CARGO_PKG_VERSION"));

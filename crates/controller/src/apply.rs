@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use planner::contract;
 use planner::job::Owner;
-use planner::{Action, Kind, Object};
+use planner::{Action, Keys, Kind, Object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,9 +16,10 @@ use crate::api::Target;
 use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
+use crate::memory::KeySecret;
 use crate::observe;
 use crate::wire::Place;
-use crate::{keys, wire};
+use crate::{certificates, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
@@ -102,12 +103,19 @@ impl Actor<'_> {
                 let done = self.create(&kind, &name, &body).await;
                 done.map_err(|fault| self.error("creating", &kind, &name, fault))
             }
-            Action::CreateKey(Object {
-                kind,
-                name,
-                mut body,
-            }) => {
-                body["data"] = keys::secret_data();
+            Action::CreateKey {
+                secret:
+                    Object {
+                        kind,
+                        name,
+                        mut body,
+                    },
+                keys,
+            } => {
+                body["data"] = match keys {
+                    Keys::SshPair => keys::secret_data(),
+                    Keys::Certificates { job } => certificates::secret_data(&job),
+                };
                 let done = self.create(&kind, &name, &body).await;
                 done.map_err(|fault| self.error("creating", &kind, &name, fault))
             }
@@ -158,10 +166,11 @@ impl Actor<'_> {
     /// its creation was lost, or another operator made it.
     async fn meet(&self, kind: &Kind, name: &str) -> Result<Outcome, Fault> {
         if *kind == Kind::Secret {
-            let owner = observe::owner_of(self.context, self.owner, kind, name).await;
-            return match owner {
-                Ok(Some(uid)) if uid == self.owner.uid => {
+            let found = observe::identity_of(self.context, self.owner, kind, name).await;
+            return match found {
+                Ok(found) if found.controller.as_deref() == Some(&self.owner.uid) => {
                     self.accepted(kind, name);
+                    self.know_key(KeySecret::Exists(found.uid));
                     Ok(Outcome::Done)
                 }
                 Ok(_) => Ok(self.taken(kind, name)),
@@ -290,6 +299,10 @@ impl Actor<'_> {
 
     /// The object is not what we took it for.
     async fn look_again(&self, kind: &Kind, name: &str, uid: &str) -> Result<Outcome, Fault> {
+        if *kind == Kind::Secret {
+            self.know_key(KeySecret::Unknown);
+            return Ok(Outcome::Stopped);
+        }
         let resource = wire::resource(kind);
         match self.context.api.get(self.target(&resource, name)).await {
             Ok(text) => {
@@ -308,6 +321,8 @@ impl Actor<'_> {
     /// The API server's word counts from now on; the watch will confirm it.
     fn learn(&self, kind: &Kind, text: &str) -> Result<(), Fault> {
         if *kind == Kind::Secret {
+            let secret = wire::identity(text).map_err(Fault::Unreadable)?;
+            self.know_key(KeySecret::Exists(secret.uid));
             return Ok(());
         }
         let child = wire::child(kind, text).map_err(Fault::Unreadable)?;
@@ -315,7 +330,16 @@ impl Actor<'_> {
         Ok(())
     }
 
+    fn know_key(&self, key: KeySecret) {
+        self.context
+            .memory
+            .on(&self.owner.uid, |memory| memory.key = key);
+    }
+
     fn absent(&self, kind: &Kind, name: &str, uid: &str) {
+        if *kind == Kind::Secret {
+            return self.know_key(KeySecret::Gone);
+        }
         self.context
             .cache
             .on(kind, |shelf| shelf.absent(&self.place(name), uid));
@@ -325,9 +349,6 @@ impl Actor<'_> {
         self.context.memory.release(kind, &self.place(name));
         self.context.memory.on(&self.owner.uid, |memory| {
             memory.accept(kind, name);
-            if *kind == Kind::Secret {
-                memory.key_exists = true;
-            }
         });
     }
 

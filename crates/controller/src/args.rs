@@ -4,6 +4,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use planner::job::Transport;
 use planner::observed::{GangScheduler, Site};
 
 use crate::run::Scope;
@@ -75,6 +76,8 @@ impl Settings {
             lock_namespace = self.lock_namespace,
             gang = ?self.scope.site.gang,
             cluster_domain = self.scope.site.cluster_domain,
+            agent_image = self.scope.site.agent_image.as_deref().unwrap_or("(none)"),
+            transport = self.scope.site.transport.as_str(),
             "starting"
         );
         if !self.without_effect.is_empty() {
@@ -122,6 +125,13 @@ struct Flags {
     /// Suffix of host names, e.g. cluster.local
     #[arg(long = "cluster-domain", default_value = "")]
     cluster_domain: String,
+    /// Image with muster-agent, for the gate of every job and for transport Agent; without one
+    /// there is neither
+    #[arg(long = "agent-image", default_value = "")]
+    agent_image: String,
+    /// How mpirun reaches the workers of a job that does not say: SSH or Agent
+    #[arg(long = "default-transport", default_value = "SSH", value_parser = ["SSH", "Agent"])]
+    default_transport: String,
     /// Verbosity of the log, as klog counts it: 4 and above for details
     #[arg(long = "v", default_value_t = 0)]
     verbosity: u8,
@@ -219,6 +229,11 @@ fn read(
             site: Site {
                 cluster_domain: flags.cluster_domain,
                 gang,
+                agent_image: Some(flags.agent_image).filter(|image| !image.is_empty()),
+                transport: match flags.default_transport.as_str() {
+                    "Agent" => Transport::Agent,
+                    _ => Transport::Ssh,
+                },
             },
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),

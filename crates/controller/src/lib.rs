@@ -10,6 +10,7 @@ mod api;
 mod apply;
 pub mod args;
 mod cache;
+mod certificates;
 mod connect;
 mod context;
 mod dirty;

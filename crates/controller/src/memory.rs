@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use planner::Kind;
-use planner::observed::Refusal;
+use planner::observed::{Pod, Refusal};
 use tokio::time::Instant;
 
 use crate::wire::{Place, UserJob};
@@ -40,8 +40,8 @@ pub(crate) struct JobMemory {
     pub(crate) written: Option<Arc<UserJob>>,
     /// When that was.
     pub(crate) written_at: Option<Instant>,
-    /// The key Secret exists and is the job's own.
-    pub(crate) key_exists: bool,
+    /// What is known of the key Secret.
+    pub(crate) key: KeySecret,
     /// The API server was asked for the launcher's Job, which the watch did not show.
     pub(crate) launcher_sought: bool,
     /// Which generation was told of by events alone, because its status cannot be written.
@@ -50,6 +50,20 @@ pub(crate) struct JobMemory {
     pub(crate) failures: u32,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
+    /// Since when pods wait, by UID: no pod says so itself.
+    waiting_since: BTreeMap<String, Timestamp>,
+}
+
+/// What is known of a Secret that is never watched.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum KeySecret {
+    /// The API server must be asked.
+    #[default]
+    Unknown,
+    /// It exists, is the job's own, and has this UID.
+    Exists(String),
+    /// It does not exist.
+    Gone,
 }
 
 #[derive(Debug)]
@@ -95,7 +109,7 @@ impl Memory {
     /// do not watch.
     pub(crate) fn doubt_key(&self, uid: &str) {
         if let Some(job) = lock(&self.jobs).get_mut(uid) {
-            job.key_exists = false;
+            job.key = KeySecret::Unknown;
         }
     }
 
@@ -161,6 +175,23 @@ impl Memory {
 }
 
 impl JobMemory {
+    /// Says of every pod that waits since when it does.
+    pub(crate) fn date_waits<'p>(
+        &mut self,
+        pods: impl Iterator<Item = &'p mut Pod>,
+        now: Timestamp,
+    ) {
+        let mut since = BTreeMap::new();
+        for pod in pods {
+            if let Some(waiting) = &mut pod.waiting {
+                let first = self.waiting_since.get(&pod.uid).copied();
+                waiting.since = first.unwrap_or(now);
+                since.insert(pod.uid.clone(), waiting.since);
+            }
+        }
+        self.waiting_since = since;
+    }
+
     /// A changed job deserves another try at once.
     pub(crate) fn see_generation(&mut self, generation: i64) {
         if generation != self.generation {

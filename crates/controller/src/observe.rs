@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use planner::job::Owner;
-use planner::observed::{Observed, Pod, Slot};
+use planner::job::Transport;
+use planner::observed::{Key, Observed, Pod, Slot};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -15,8 +16,9 @@ use crate::apply;
 use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
+use crate::memory::KeySecret;
 use crate::shelf::Entry;
-use crate::wire::{self, Facts, Place, Role, UserJob};
+use crate::wire::{self, Facts, Identity, Place, Role, UserJob};
 
 /// A look, and when another one is worth it though nothing may have changed.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         Slot::Absent
             if names.is_taken(
                 &Kind::Secret,
-                &Place::new(&job.owner.namespace, &job.key_name()),
+                &Place::new(&job.owner.namespace, &job.key_name(&context.site)),
             ) =>
         {
             Slot::Foreign
@@ -65,16 +67,18 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
 
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
+    let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
     let refused = context.memory.on(&job.owner.uid, |memory| {
         memory.see_generation(job.owner.generation);
+        memory.date_waits(launcher_pods.iter_mut().chain(&mut workers), now);
         memory.refusals()
     });
     let observed = Observed {
         now,
         site: context.site.clone(),
         recorded,
-        launcher_pods: pods.of_launcher(launcher_uid),
-        workers: pods.of_workers(),
+        launcher_pods,
+        workers,
         foreign_in_selection: pods.foreign_in_selection(),
         foreign_workers,
         service,
@@ -160,16 +164,21 @@ async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Res
 
 /// The key Secret is not watched: Secrets of others must never reach us. We know of it because
 /// we made it, or ask once.
-async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<()>, Error> {
+async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<Key>, Error> {
     let owner = &job.owner;
-    if context.memory.on(&owner.uid, |memory| memory.key_exists) {
-        return Ok(Slot::Ours(()));
+    let known = context.memory.on(&owner.uid, |memory| memory.key.clone());
+    match known {
+        KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
+        KeySecret::Gone => return Ok(Slot::Absent),
+        KeySecret::Unknown => {}
     }
-    // A job that was never reported has no key yet, and a finished one needs none: nothing to ask.
-    if !recorded.seen || recorded.outcome.is_some() {
+    // A job that was never reported has no key yet, and a finished one leaves its key pair alone;
+    // only certificates are taken away at its end.
+    let leaves_it = job.transport(&context.site) == Transport::Ssh;
+    if !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
         return Ok(Slot::Absent);
     }
-    let name = job.key_name();
+    let name = job.key_name(&context.site);
     let place = Place::new(&owner.namespace, &name);
     if context
         .memory
@@ -178,18 +187,20 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<(
     {
         return Ok(Slot::Absent);
     }
-    match owner_of(context, owner, &Kind::Secret, &name).await {
-        Ok(Some(uid)) if uid == owner.uid => {
-            context
-                .memory
-                .on(&owner.uid, |memory| memory.key_exists = true);
-            Ok(Slot::Ours(()))
+    let remember = |key| context.memory.on(&owner.uid, |memory| memory.key = key);
+    match identity_of(context, owner, &Kind::Secret, &name).await {
+        Ok(found) if found.controller.as_deref() == Some(&owner.uid) => {
+            remember(KeySecret::Exists(found.uid.clone()));
+            Ok(Slot::Ours(Key { uid: found.uid }))
         }
         Ok(_) => {
             note_taken(context, owner, &Kind::Secret, &name);
             Ok(Slot::Absent)
         }
-        Err(Fault::Answered { code: 404, .. }) => Ok(Slot::Absent),
+        Err(Fault::Answered { code: 404, .. }) => {
+            remember(KeySecret::Gone);
+            Ok(Slot::Absent)
+        }
         Err(source) => Err(Error::Observe {
             job: format!("{}/{}", owner.namespace, owner.name),
             what: format!("Secret {name}"),
@@ -198,13 +209,13 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<(
     }
 }
 
-/// Who controls an object, by its metadata alone.
-pub(crate) async fn owner_of(
+/// Who an object is and who controls it, by its metadata alone.
+pub(crate) async fn identity_of(
     context: &Context,
     owner: &Owner,
     kind: &Kind,
     name: &str,
-) -> Result<Option<String>, Fault> {
+) -> Result<Identity, Fault> {
     let resource = wire::resource(kind);
     let target = Target {
         resource: &resource,
@@ -212,7 +223,7 @@ pub(crate) async fn owner_of(
         name,
     };
     let text = context.api.get_metadata(target).await?;
-    wire::controller(&text).map_err(Fault::Unreadable)
+    wire::identity(&text).map_err(Fault::Unreadable)
 }
 
 /// Remembers that somebody else holds a name that a job needs.

@@ -176,17 +176,26 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
     }
 }
 
-/// The UID of an object's controller, from its metadata alone.
-pub(crate) fn controller(text: &str) -> Result<Option<String>, serde_json::Error> {
+/// Who an object is, and who controls it.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) uid: String,
+    pub(crate) controller: Option<String>,
+}
+
+/// An object's identity, from its metadata alone.
+pub(crate) fn identity(text: &str) -> Result<Identity, serde_json::Error> {
     let object: Wire<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
     let mut owners = object
         .metadata
         .owner_references
         .unwrap_or_default()
         .into_iter();
-    Ok(owners
-        .find(|owner| owner.controller == Some(true))
-        .map(|owner| owner.uid))
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    Ok(Identity {
+        uid: object.metadata.uid.unwrap_or_default(),
+        controller: controller.map(|owner| owner.uid),
+    })
 }
 
 /// Where objects of a kind live in the API.
@@ -357,6 +366,15 @@ fn version(metadata: &ObjectMeta) -> u64 {
 
 fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The value of an annotation, or nothing.
+fn annotation(metadata: &ObjectMeta, key: &str) -> String {
+    let annotations = metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(key))
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn is_managed(metadata: &ObjectMeta) -> bool {

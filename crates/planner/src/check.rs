@@ -16,7 +16,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     for action in plan.steps.iter().flatten() {
         match action {
-            Action::Create(object) | Action::CreateKey(object) => {
+            Action::Create(object) | Action::CreateKey { secret: object, .. } => {
                 created(observed, object, &mut found);
             }
             Action::Patch {
@@ -183,7 +183,7 @@ fn resumes(action: &Action) -> Option<(Kind, bool)> {
             Some((kind.clone(), merge["spec"]["suspend"] == Value::Bool(false)))
         }
         Action::Create(_)
-        | Action::CreateKey(_)
+        | Action::CreateKey { .. }
         | Action::Delete { .. }
         | Action::DeleteWorkers { .. } => None,
     }
@@ -195,7 +195,9 @@ fn own_uids(observed: &Observed) -> BTreeSet<&str> {
         observed.config.ours().map(|child| child.uid.as_str()),
         observed.pod_group.ours().map(|child| child.uid.as_str()),
         observed.launcher.ours().map(|child| child.uid.as_str()),
+        observed.key.ours().map(|child| child.uid.as_str()),
     ];
-    let workers = observed.workers.iter().map(|pod| pod.uid.as_str());
+    let pods = observed.workers.iter().chain(&observed.launcher_pods);
+    let workers = pods.map(|pod| pod.uid.as_str());
     children.into_iter().flatten().chain(workers).collect()
 }

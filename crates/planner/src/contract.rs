@@ -34,7 +34,48 @@ pub const CONFIG_MOUNT_PATH: &str = "/etc/mpi";
 pub const HOSTFILE: &str = "hostfile";
 /// Name of the host discovery script in its ConfigMap, and of the file.
 pub const DISCOVER_HOSTS: &str = "discover_hosts.sh";
+/// The host list in Open MPI's spelling, in transport Agent, whatever the job's MPI is.
+pub const HOSTFILE_OPENMPI: &str = "hostfile.openmpi";
+/// The host list in Hydra's spelling, in transport Agent, whatever the job's MPI is.
+pub const HOSTFILE_HYDRA: &str = "hostfile.hydra";
 /// Key of the private half in the key Secret.
 pub const SSH_PRIVATE_KEY: &str = "ssh-privatekey";
 /// Key of the public half in the key Secret.
 pub const SSH_PUBLIC_KEY: &str = "ssh-publickey";
+
+/// Annotation on launcher pods: where the workers are, one `NAME ADDRESS[:PORT]` a line.
+pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
+/// Name of the agent's init container in every pod.
+pub const AGENT_CONTAINER: &str = "muster-agent";
+/// The agent in its image.
+pub const AGENT_PROGRAM: &str = "/muster-agent";
+/// Volume that the agent copies itself into.
+pub const AGENT_VOLUME: &str = "muster-bin";
+/// Where that is mounted.
+pub const AGENT_MOUNT_PATH: &str = "/muster/bin";
+/// The agent in every pod that has it.
+pub const AGENT_COPY: &str = "/muster/bin/muster-agent";
+/// The agent under the name by which launchers call it.
+pub const AGENT_SHIM: &str = "/muster/bin/ssh";
+/// Port of the agent in a worker with an address of its own.
+pub const AGENT_PORT: u16 = 7077;
+/// Volume with the certificates.
+pub const TLS_VOLUME: &str = "muster-tls";
+/// Where that is mounted.
+pub const TLS_MOUNT_PATH: &str = "/muster/tls";
+/// In everyone's Secret volume: the job's authority.
+pub const CA_CERTIFICATE: &str = "ca.crt";
+/// In the workers' Secret volume alone.
+pub const SERVER_FILES: [&str; 2] = ["server.crt", "server.key"];
+/// In the launcher's Secret volume alone.
+pub const CLIENT_FILES: [&str; 2] = ["client.crt", "client.key"];
+/// Volume with the list of workers, from [`HOSTS_ANNOTATION`].
+pub const HOSTS_VOLUME: &str = "muster-hosts";
+/// Where that is mounted.
+pub const HOSTS_MOUNT_PATH: &str = "/muster/hosts";
+/// Name of the file in it.
+pub const HOSTS_FILE: &str = "hosts";
+/// Volume in which the gate leaves `/etc/hosts` for the launcher's program.
+pub const ETC_VOLUME: &str = "muster-etc";
+/// Where the gate sees that.
+pub const ETC_MOUNT_PATH: &str = "/muster/etc";

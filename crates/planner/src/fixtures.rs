@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::contract::HOSTS_ANNOTATION;
 use crate::job::{
     CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, Policy, RestartPolicy, Role, Workers,
 };
 use crate::observed::{
-    Config, Directives, Launcher, LauncherEnd, Observed, Pod, PodGroup, PodPhase, Refusal, Service,
-    Site, Slot,
+    Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup, PodPhase, Refusal,
+    Service, Site, Slot,
 };
 use crate::plan::{Action, Kind, Object, Plan};
 use crate::status::{Outcome, Recorded, Verdict};
@@ -47,12 +48,17 @@ pub fn job(name: &str) -> Job {
         workers: None,
         launcher_is_host: false,
         launcher_start: LauncherStart::AtOnce,
+        transport: None,
+        gate: true,
+        ssh_port: None,
+        census: true,
         ssh_mount_path: "/root/.ssh".to_owned(),
         elastic: false,
         policy: Policy {
             clean: CleanUp::Nothing,
             ttl_secs: None,
             deadline_secs: None,
+            startup_secs: None,
             backoff_limit: None,
             suspended: false,
         },
@@ -130,6 +136,8 @@ pub fn pod(name: &str) -> Pod {
         reason: String::new(),
         message: String::new(),
         node: String::new(),
+        address: String::new(),
+        hosts: String::new(),
         finished_at: None,
         exit: None,
     }
@@ -235,10 +243,19 @@ impl Observed {
     pub fn carry_out(&mut self, plan: &Plan) {
         for action in plan.steps.iter().flatten() {
             match action {
-                Action::Create(object) | Action::CreateKey(object) => self.create(object),
+                Action::Create(object) | Action::CreateKey { secret: object, .. } => {
+                    self.create(object);
+                }
+                Action::Patch {
+                    kind: Kind::Pod,
+                    name,
+                    merge,
+                    ..
+                } => self.annotate(name, merge),
                 Action::Patch { kind, merge, .. } => self.patch(kind, merge),
                 Action::Delete { kind, name, .. } => match kind {
                     Kind::Pod => self.workers.retain(|pod| pod.name != *name),
+                    Kind::Secret => self.key = Slot::Absent,
                     Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
                         self.pod_group = Slot::Absent;
                     }
@@ -260,7 +277,7 @@ impl Observed {
                 let data = texts(&object.body["data"]);
                 self.config = Slot::Ours(Config { uid, data });
             }
-            Kind::Secret => self.key = Slot::Ours(()),
+            Kind::Secret => self.key = Slot::Ours(Key { uid }),
             Kind::Pod => self.workers.push(pod(&object.name)),
             Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
             Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
@@ -272,6 +289,13 @@ impl Observed {
                 self.pod_group = Slot::Ours(group);
             }
         }
+    }
+
+    fn annotate(&mut self, name: &str, merge: &Value) {
+        let hosts = &merge["metadata"]["annotations"][HOSTS_ANNOTATION];
+        let pod = self.launcher_pods.iter_mut().find(|pod| pod.name == name);
+        let pod = pod.expect("no plan annotates a pod that is not the launcher's");
+        pod.hosts = hosts.as_str().unwrap_or_default().to_owned();
     }
 
     fn patch(&mut self, kind: &Kind, merge: &Value) {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::observed::Site;
+
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -24,6 +26,14 @@ pub struct Job {
     pub launcher_is_host: bool,
     /// When the launcher may start.
     pub launcher_start: LauncherStart,
+    /// How mpirun reaches the workers; as the site has it when the job does not say.
+    pub transport: Option<Transport>,
+    /// The launcher's program waits until every worker has answered.
+    pub gate: bool,
+    /// Port of the workers' sshd, where it is none of the usual ones.
+    pub ssh_port: Option<u16>,
+    /// A program that ended well on fewer hosts than there are workers has failed.
+    pub census: bool,
     /// Where the SSH key pair is mounted in every pod.
     pub ssh_mount_path: String,
     /// The program asks for hosts while it runs, so the discovery script must follow the pods.
@@ -60,6 +70,26 @@ pub enum Mpi {
     Intel,
     /// MPICH.
     Mpich,
+}
+
+/// How mpirun reaches the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Through the sshd of the workers' image, with a key pair of the job.
+    #[default]
+    Ssh,
+    /// Through muster's own agent, with certificates of the job; the images need no ssh.
+    Agent,
+}
+
+impl Transport {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ssh => "SSH",
+            Self::Agent => "Agent",
+        }
+    }
 }
 
 /// One kind of pod of the job.
@@ -117,6 +147,8 @@ pub struct Policy {
     pub ttl_secs: Option<u32>,
     /// How long the job may run.
     pub deadline_secs: Option<u64>,
+    /// How long the job may take until its program starts.
+    pub startup_secs: Option<u64>,
     /// How often the launcher is tried again.
     pub backoff_limit: Option<u32>,
     /// The job must hold no pods now.
@@ -184,9 +216,34 @@ impl Job {
         format!("{}-config", self.owner.name)
     }
 
-    /// Name of the Secret with the key pair.
-    pub fn key_name(&self) -> String {
+    /// Name of the Secret that lets the launcher, and nobody else, start processes on workers.
+    pub fn key_name(&self, site: &Site) -> String {
+        match self.transport(site) {
+            Transport::Ssh => self.ssh_key_name(),
+            Transport::Agent => self.agent_key_name(),
+        }
+    }
+
+    /// Name of the Secret with the key pair of transport SSH.
+    pub(crate) fn ssh_key_name(&self) -> String {
         format!("{}-ssh", self.owner.name)
+    }
+
+    /// Name of the Secret with the certificates of transport Agent.
+    pub(crate) fn agent_key_name(&self) -> String {
+        format!("{}-agent", self.owner.name)
+    }
+
+    /// How mpirun reaches the workers here.
+    pub fn transport(&self, site: &Site) -> Transport {
+        self.transport.unwrap_or(site.transport)
+    }
+
+    /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a
+    /// program to wait with.
+    pub fn gate<'s>(&self, site: &'s Site) -> Option<&'s str> {
+        let gated = self.gate && self.worker_count() > 0;
+        site.agent_image.as_deref().filter(|_| gated)
     }
 
     /// Name of the PodGroup, which is the job's own.

@@ -23,6 +23,6 @@ pub mod text;
 pub use job::Job;
 pub use observed::Observed;
 pub use phase::Phase;
-pub use plan::{Action, Because, Kind, Object, Plan, WaitingOn, plan};
+pub use plan::{Action, Because, Keys, Kind, Object, Plan, WaitingOn, plan};
 pub use reason::Reason;
 pub use status::{Count, Outcome, Recorded, Status, Verdict};

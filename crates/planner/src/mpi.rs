@@ -1,7 +1,7 @@
 //! What differs between MPI families: the launcher's variables and the spelling of the host
 //! list. One table each; nothing here knows of pods.
 
-use crate::contract::{CONFIG_MOUNT_PATH, HOSTFILE};
+use crate::contract::{AGENT_SHIM, CONFIG_MOUNT_PATH, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI};
 use crate::job::Mpi;
 
 /// Extra words for every ssh call: a worker's sshd may need a moment.
@@ -46,6 +46,44 @@ pub(crate) fn late_variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)
         ],
         Mpi::Intel | Mpi::Mpich => Vec::new(),
     }
+}
+
+/// The variables of transport Agent: for every family at once, since each ignores the others'.
+pub(crate) fn agent_variables(slots: u32, workers: u32) -> Vec<(&'static str, String)> {
+    let openmpi = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_OPENMPI}");
+    let hydra = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_HYDRA}");
+    let shim = || AGENT_SHIM.to_owned();
+    let word = |word: &str| word.to_owned();
+    // All daemons are started from the launcher: a tree of them would need its key on workers.
+    // Open MPI waits for ever when fewer may be started at a time than there are hosts.
+    let fan_out = workers.max(64).to_string();
+    let at_once = workers.max(128).to_string();
+    vec![
+        ("OMPI_MCA_plm_rsh_agent", shim()),
+        ("OMPI_MCA_orte_default_hostfile", openmpi.clone()),
+        ("OMPI_MCA_orte_keep_fqdn_hostnames", word("true")),
+        ("OMPI_MCA_orte_set_default_slots", slots.to_string()),
+        ("OMPI_MCA_routed_radix", fan_out.clone()),
+        ("OMPI_MCA_plm_rsh_num_concurrent", at_once.clone()),
+        ("OMPI_ALLOW_RUN_AS_ROOT", word("1")),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", word("1")),
+        ("PRTE_MCA_plm_ssh_agent", shim()),
+        ("PRTE_MCA_prte_default_hostfile", openmpi),
+        ("PRTE_MCA_prte_set_default_slots", slots.to_string()),
+        ("PRTE_MCA_rml_base_radix", fan_out),
+        ("PRTE_MCA_plm_ssh_num_concurrent", at_once),
+        ("PRTE_ALLOW_RUN_AS_ROOT", word("1")),
+        ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", word("1")),
+        ("HYDRA_LAUNCHER", word("ssh")),
+        ("HYDRA_LAUNCHER_EXEC", shim()),
+        ("HYDRA_HOST_FILE", hydra.clone()),
+        ("I_MPI_HYDRA_BOOTSTRAP", word("ssh")),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC", shim()),
+        ("I_MPI_HYDRA_HOST_FILE", hydra),
+        ("I_MPI_HYDRA_BRANCH_COUNT", word("0")),
+        ("I_MPI_PERHOST", slots.to_string()),
+        ("PDSH_RCMD_TYPE", word("ssh")),
+    ]
 }
 
 /// One line of the host list.

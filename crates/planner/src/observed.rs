@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::job::Job;
+use crate::job::{Job, Transport};
 use crate::plan::Kind;
 use crate::status::Recorded;
 
@@ -27,8 +27,8 @@ pub struct Observed {
     pub service: Slot<Service>,
     /// The ConfigMap with the host list.
     pub config: Slot<Config>,
-    /// The Secret with the key pair; its contents are never read.
-    pub key: Slot<()>,
+    /// The Secret with the key pair or the certificates; its contents are never read.
+    pub key: Slot<Key>,
     /// The PodGroup; looked at only where the site has a gang scheduler.
     pub pod_group: Slot<PodGroup>,
     /// The launcher's Job.
@@ -54,6 +54,10 @@ pub struct Site {
     pub cluster_domain: String,
     /// The gang scheduler, if there is one.
     pub gang: Option<GangScheduler>,
+    /// Image with muster's agent; without one there is no gate, and no transport but SSH.
+    pub agent_image: Option<String>,
+    /// How mpirun reaches the workers of a job that does not say.
+    pub transport: Transport,
 }
 
 /// A scheduler that places all pods of a job or none.
@@ -114,6 +118,13 @@ pub struct Config {
     pub uid: String,
     /// Its data as it stands.
     pub data: BTreeMap<String, String>,
+}
+
+/// What matters of the key Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// UID, for deletes.
+    pub uid: String,
 }
 
 /// What matters of the PodGroup.
@@ -208,9 +219,13 @@ pub struct Pod {
     pub message: String,
     /// Node it is on, or empty.
     pub node: String,
+    /// Its address, or empty.
+    pub address: String,
+    /// The list of workers that it was given, or empty.
+    pub hosts: String,
     /// When its last container ended.
     pub finished_at: Option<Timestamp>,
-    /// How its first failed container ended.
+    /// How its first failed container ended; in a pod that goes on, before it was started again.
     pub exit: Option<Exit>,
 }
 
@@ -243,6 +258,8 @@ pub struct Waiting {
     pub reason: String,
     /// Their sentence, may be empty.
     pub message: String,
+    /// When it was first seen to wait for this or another reason of the kind.
+    pub since: Timestamp,
 }
 
 /// How a container ended.
@@ -254,6 +271,8 @@ pub struct Exit {
     pub code: i32,
     /// The kubelet's word: `Error`, `OOMKilled`…
     pub reason: String,
+    /// What it left behind as its last words, may be empty.
+    pub message: String,
 }
 
 /// The API server said no to a create.

@@ -14,9 +14,12 @@ pub(crate) mod blocked;
 pub(crate) mod cleanup;
 pub(crate) mod deadline;
 pub(crate) mod gang;
+pub(crate) mod hosts;
 pub(crate) mod identity;
 pub(crate) mod launcher;
 mod say;
+pub(crate) mod stuck;
+pub(crate) mod testimony;
 pub(crate) mod verdict;
 pub(crate) mod workers;
 
@@ -39,8 +42,13 @@ pub struct Plan {
 pub enum Action {
     /// Create this object.
     Create(Object),
-    /// Create this Secret with a fresh key pair in it; the planner has no randomness to make one.
-    CreateKey(Object),
+    /// Create this Secret with fresh keys in it; the planner has no randomness to make any.
+    CreateKey {
+        /// The Secret, still empty.
+        secret: Object,
+        /// What goes into it.
+        keys: Keys,
+    },
     /// Merge this into the object, if it still is the one that was seen.
     Patch {
         /// What it is.
@@ -71,6 +79,19 @@ pub enum Action {
         fields: String,
         /// The pods that are meant, all of them ours.
         names: Vec<String>,
+    },
+}
+
+/// What a key Secret holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// One SSH key pair, for all pods.
+    SshPair,
+    /// An authority of the job's own, certificates and keys that it issued to the launcher and to
+    /// the workers, and nothing that could issue more.
+    Certificates {
+        /// UID of the job, which the certificates name.
+        job: String,
     },
 }
 
@@ -156,6 +177,8 @@ pub enum WaitingOn {
         /// Its name.
         name: String,
     },
+    /// The operator, to be told the image of the agent.
+    Agent,
     /// Workers, to run.
     Workers {
         /// So many run.
@@ -186,6 +209,7 @@ pub fn plan(observed: &Observed) -> Plan {
                 launcher::align(observed),
                 workers::remove_all(observed),
                 gang::remove(observed),
+                identity::remove_certificates(observed),
             ]
             .concat(),
         ]),
@@ -193,7 +217,7 @@ pub fn plan(observed: &Observed) -> Plan {
         Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
             [identity::ensure(observed), gang::ensure(observed)].concat(),
             workers::ensure(observed),
-            launcher::align(observed),
+            [launcher::align(observed), hosts::tell(observed)].concat(),
         ]),
     };
     let steps = permitted(observed, steps);

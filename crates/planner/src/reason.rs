@@ -34,6 +34,18 @@ pub enum Reason {
     Evicted,
     /// The job ran, or waited, longer than it may.
     DeadlineExceeded,
+    /// A pod waits for an image or a setting that is not there.
+    WorkerCannotStart,
+    /// The same of the launcher.
+    LauncherCannotStart,
+    /// A worker was lost, or ended, while it was needed.
+    WorkerLost,
+    /// A worker could not be called.
+    Unreachable,
+    /// The program ended well, on fewer hosts than were asked for.
+    RanksNotDistributed,
+    /// A rank was ended by a signal.
+    RankKilled,
 }
 
 impl Reason {
@@ -55,6 +67,12 @@ impl Reason {
             Self::OutOfMemory => "OutOfMemory",
             Self::Evicted => "Evicted",
             Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::WorkerCannotStart => "WorkerCannotStart",
+            Self::LauncherCannotStart => "LauncherCannotStart",
+            Self::WorkerLost => "WorkerLost",
+            Self::Unreachable => "Unreachable",
+            Self::RanksNotDistributed => "RanksNotDistributed",
+            Self::RankKilled => "RankKilled",
         }
     }
 }

@@ -20,6 +20,7 @@ pub const DEPLOYMENT: &str = "deployment/mpi-operator";
 pub const USER: &str = "system:serviceaccount:mpi-operator:mpi-operator";
 
 const IMAGE: &str = "muster.test/muster-operator:1";
+const AGENT_IMAGE: &str = "muster.test/muster-agent:1";
 
 /// Tests that share the operator hold it for reading, one that changes it for writing.
 static OPERATOR: RwLock<()> = RwLock::new(());
@@ -113,7 +114,7 @@ fn install() -> Result<()> {
     let shipped =
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let from_an_earlier_run = get(&cluster)?.is_some();
-    cluster.apply(&with_image(&shipped, IMAGE))?;
+    cluster.apply(&with_images(&shipped, IMAGE, AGENT_IMAGE))?;
     if from_an_earlier_run {
         // Its image may be another one under the same name.
         cluster.kubectl(&["rollout", "restart", "-n", NAMESPACE, DEPLOYMENT])?;
@@ -128,12 +129,16 @@ fn get(cluster: &Cluster) -> Result<Option<Value>> {
     cluster.get(NAMESPACE, kind, name)
 }
 
-/// The manifest with another image for its one container.
-fn with_image(manifest: &str, image: &str) -> String {
-    let line = |line: &str| match line.split_once("image: ") {
-        Some((before, _)) if before.trim_matches([' ', '-']).is_empty() => {
+/// The manifest with another image for its one container, and for the agent.
+fn with_images(manifest: &str, image: &str, agent: &str) -> String {
+    let line = |line: &str| match (
+        line.split_once("image: "),
+        line.split_once("--agent-image="),
+    ) {
+        (Some((before, _)), _) if before.trim_matches([' ', '-']).is_empty() => {
             format!("{before}image: {image}\n")
         }
+        (_, Some((before, _))) => format!("{before}--agent-image={agent}\n"),
         _ => format!("{line}\n"),
     };
     manifest.lines().map(line).collect()
@@ -144,9 +149,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_image_is_replaced() {
-        let manifest = "  - name: a\n    image: b:1\n    args: [\"--image: c\"]\n";
-        let expected = "  - name: a\n    image: d:2\n    args: [\"--image: c\"]\n";
-        assert_eq!(with_image(manifest, "d:2"), expected);
+    fn only_the_images_are_replaced() {
+        let manifest = "    image: b:1\n    args: [\"--image: c\"]\n  - --agent-image=e:1\n";
+        let expected = "    image: d:2\n    args: [\"--image: c\"]\n  - --agent-image=f:2\n";
+        assert_eq!(with_images(manifest, "d:2", "f:2"), expected);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
     let mut text = String::from(
-        "# Installs muster: put the address of your image in place of `muster-operator:0.1.0`, as README.md\n# says, then kubectl apply -f muster.yaml\n# Written by `cargo xtask codegen` from deploy/base and deploy/crds; do not edit.\n",
+        "# Installs muster: put the addresses of your images in place of `muster-operator:0.1.0` and\n# `muster-agent:0.1.0`, as README.md says, then kubectl apply -f muster.yaml\n# Written by `cargo xtask codegen` from deploy/base and deploy/crds; do not edit.\n",
     );
     let namespace = read("base/namespace.yaml")?;
     let rest = REST
@@ -37,11 +37,14 @@ pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
         text.push_str("---\n");
         text.push_str(document);
     }
-    let image = format!("image: muster-operator:{}\n", env!("CARGO_PKG_VERSION"));
-    ensure!(
-        text.contains(&image),
-        "deploy/base/deployment.yaml must say `{}`",
-        image.trim()
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    for image in ["image: muster-operator", "--agent-image=muster-agent"] {
+        let image = format!("{image}:{version}\n");
+        ensure!(
+            text.contains(&image),
+            "deploy/base/deployment.yaml must say `{}`",
+            image.trim()
+        );
+    }
     Ok(text)
 }

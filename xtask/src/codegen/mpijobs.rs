@@ -135,23 +135,7 @@ fn spec() -> Result<Value> {
                 "description": "Which MPI the program was built for; decides the spelling of the host list and the launcher's variables.",
             },
             "mpiReplicaSpecs": replica_specs()?,
-            "muster": {
-                "type": "object",
-                "default": {},
-                "description": "What the API has no field for.",
-                "properties": {
-                    "dialect": {
-                        "type": "string",
-                        "default": "v2beta1",
-                        "enum": ["v2beta1"],
-                        "description": "The API version that the job was written in; filled in by the API server.",
-                    },
-                    "elastic": {
-                        "type": "boolean",
-                        "description": "Whether the program asks for hosts while it runs, so that discover_hosts.sh must follow the pods. Found out from the launcher's command if not set.",
-                    },
-                },
-            },
+            "muster": muster(),
             "runLauncherAsWorker": {
                 "type": "boolean",
                 "default": false,
@@ -176,6 +160,55 @@ fn spec() -> Result<Value> {
             "message": "spec.runPolicy.managedBy: is immutable",
         }],
     }))
+}
+
+/// What the API has no field for.
+fn muster() -> Value {
+    json!({
+        "type": "object",
+        "default": {},
+        "description": "What the API has no field for.",
+        "properties": {
+            "dialect": {
+                "type": "string",
+                "default": "v2beta1",
+                "enum": ["v2beta1"],
+                "description": "The API version that the job was written in; filled in by the API server.",
+            },
+            "census": {
+                "type": "string",
+                "enum": ["On", "Off"],
+                "description": "On: a program that ended well on fewer hosts than there are workers has failed. On if not set; hosts are counted in transport Agent.",
+            },
+            "gate": {
+                "type": "string",
+                "enum": ["On", "Off"],
+                "description": "On: the launcher's program starts when every worker has answered. On if not set.",
+            },
+            "sshPort": {
+                "type": "integer",
+                "format": "int32",
+                "minimum": 1,
+                "maximum": 65535,
+                "description": "Port of the workers' sshd, for the gate; 22 and 2222 are tried if not set.",
+            },
+            "startupTimeoutSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 1,
+                "description": "The job fails if its program has not started after so many seconds. No limit if not set.",
+            },
+            "transport": {
+                "type": "string",
+                "enum": ["SSH", "Agent"],
+                "description": "How mpirun reaches the workers: through the image's sshd, or through muster's own agent. The operator's --default-transport if not set.",
+            },
+            "elastic": {
+                "type": "boolean",
+                "description": "Whether the program asks for hosts while it runs, so that discover_hosts.sh must follow the pods. Found out from the launcher's command if not set.",
+            },
+        },
+    })
 }
 
 fn replica_specs() -> Result<Value> {

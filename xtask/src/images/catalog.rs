@@ -1,6 +1,7 @@
 //! Which images there are and what each is made of: a table. Decides versions, names and what a
 //! container of an image starts with; must not know how anything is built.
 
+use super::shipped::{AGENT, OPERATOR, Program};
 use super::wheels::Wheel;
 use crate::archive::Config;
 
@@ -13,8 +14,8 @@ pub(super) struct Image {
 
 #[derive(Debug)]
 pub(super) enum Recipe {
-    /// The operator that the project ships.
-    Operator,
+    /// A program that the project ships.
+    Shipped(&'static Program),
     /// A test image: layers above a Debian base.
     Stack(Stack),
 }
@@ -64,11 +65,16 @@ pub(super) const IMAGES: &[Image] = &[
     without_ssh("openmpi5-nossh", &OPENMPI5),
     without_ssh("mpich-nossh", &MPICH),
     without_ssh("intel-nossh", &INTEL),
-    Image {
-        name: "muster-operator",
-        recipe: Recipe::Operator,
-    },
+    shipped(&OPERATOR),
+    shipped(&AGENT),
 ];
+
+const fn shipped(program: &'static Program) -> Image {
+    Image {
+        name: program.name,
+        recipe: Recipe::Shipped(program),
+    }
+}
 
 const fn with_ssh(name: &'static str, family: &'static Family) -> Image {
     let recipe = Recipe::Stack(Stack { ssh: true, family });

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::process::Command;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::world::{World, text};
@@ -60,41 +62,228 @@ fn at_its_deadline_it_names_who_is_missing() {
     );
 }
 
-#[test]
-fn an_ssh_worker_answers_with_its_banner() {
-    let world = World::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// Says this to whoever connects; returns where.
+fn listener_that_says(ip: &str, words: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind((ip, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for socket in listener.incoming() {
-            socket.unwrap().write_all(b"SSH-2.0-Test\r\n").unwrap();
+            // The gate may have heard enough.
+            let _ = socket.unwrap().write_all(words);
         }
     });
-    let hosts = format!("w0 localhost:{port}\nw1 127.0.0.1:{port}\n");
-    std::fs::write(world.path("hosts"), hosts).unwrap();
-    let mut command = gate(&world, 2, 20);
-    let output = command
+    port
+}
+
+/// A port on which nothing listens.
+fn closed_port(ip: &str) -> u16 {
+    let listener = TcpListener::bind((ip, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn ssh_gate(world: &World, workers: usize, seconds: u32, ports: &[u16]) -> Command {
+    let mut command = gate(world, workers, seconds);
+    let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+    command
         .env("MUSTER_GATE_TRANSPORT", "ssh")
+        .env("MUSTER_SSH_PORTS", ports.join(","));
+    command
+}
+
+#[test]
+fn an_ssh_worker_answers_with_its_banner_on_one_of_its_ports() {
+    let world = World::new();
+    let (first, second) = (
+        listener_that_says("127.0.0.11", b"SSH-2.0-Test\r\n"),
+        listener_that_says("127.0.0.12", b"SSH-1.99-Test\r\n"),
+    );
+    std::fs::write(world.path("hosts"), "w0 127.0.0.11\nw1 127.0.0.12\n").unwrap();
+    let output = ssh_gate(&world, 2, 20, &[first, second]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let web = listener_that_says("127.0.0.11", b"HTTP/1.1 200 OK\r\n");
+    std::fs::write(world.path("hosts"), "w0 127.0.0.11\n").unwrap();
+    let closed = closed_port("127.0.0.11");
+    let mut command = ssh_gate(&world, 1, 1, &[closed, web]);
+    let output = command.env("MUSTER_SSH_PATIENCE", "0").output().unwrap();
+    assert_eq!(output.status.code(), Some(117), "{output:?}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("not an SSH server"), "{stderr}");
+}
+
+/// Images exist whose sshd listens where nobody told us; a gate must not be worse than none.
+#[test]
+fn ssh_workers_that_only_refuse_do_not_hold_the_launcher_for_ever() {
+    let world = World::new();
+    let sshd = listener_that_says("127.0.0.11", b"SSH-2.0-Test\r\n");
+    let closed = closed_port("127.0.0.12");
+    let hosts = "w0 127.0.0.11\nw1 127.0.0.12\n";
+    std::fs::write(world.path("hosts"), hosts).unwrap();
+    let lists = world.path("lists");
+    std::fs::create_dir(&lists).unwrap();
+    let begun = Instant::now();
+    let output = ssh_gate(&world, 2, 30, &[sshd, closed])
+        .env("MUSTER_SSH_PATIENCE", "1")
+        .env("MUSTER_LISTS_DIR", &lists)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
+    let waited = begun.elapsed();
+    assert!((1..10).contains(&waited.as_secs()), "{waited:?}");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let says = |words: &str| assert!(stderr.contains(words), "{stderr}");
+    says("w1 refused every connection");
+    says(&format!("ports {sshd} and {closed} for 1 s"));
+    says("spec.muster.sshPort");
+    let list = std::fs::read_to_string(lists.join("hostfile")).unwrap();
+    assert_eq!(list, "127.0.0.11 slots=1\n127.0.0.12 slots=1\n");
+}
 
-    let web = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = web.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for socket in web.incoming() {
-            socket.unwrap().write_all(b"HTTP/1.1 200 OK\r\n").unwrap();
-        }
-    });
-    world.write_hosts(&[("w0", port)]);
-    let mut command = gate(&world, 1, 1);
-    let output = command
-        .env("MUSTER_GATE_TRANSPORT", "ssh")
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn it_installs_the_agent_and_leaves_lists_for_the_launcher() {
+    let world = World::new();
+    let at = |ip: &'static str| {
+        world.serve_with(move |command| {
+            command.env("MUSTER_LISTEN", ip);
+        })
+    };
+    let (first, second) = (at("127.0.0.11"), at("127.0.0.12"));
+    let hosts = format!(
+        "pi-worker-10.pi 127.0.0.11:{}\npi-worker-2.pi 127.0.0.12:{}\n",
+        first.port, second.port
+    );
+    std::fs::write(world.path("hosts"), hosts).unwrap();
+    let (bin, lists, etc) = (
+        world.path("bin"),
+        world.path("lists"),
+        world.path("etc-hosts"),
+    );
+    std::fs::create_dir(&lists).unwrap();
+    let output = gate(&world, 2, 20)
+        .arg("--install")
+        .arg(&bin)
+        .env("MUSTER_LISTS_DIR", &lists)
+        .env("MUSTER_LISTS_SYNTAX", "colon")
+        .env("MUSTER_SLOTS", "4")
+        .env("MUSTER_LAUNCHER_ADDRESS", "127.0.0.13")
+        .env("MUSTER_LAUNCHER_NAME", "pi-launcher.pi")
+        .env("MUSTER_ETC_HOSTS", &etc)
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(117));
+    assert!(output.status.success(), "{output:?}");
+    let installed = Command::new(bin.join("ssh")).arg("-V").status().unwrap();
+    assert!(installed.success());
+    let read = |name: &str| std::fs::read_to_string(lists.join(name)).unwrap();
+    let colon = "127.0.0.13:4\n127.0.0.11:4\n127.0.0.12:4\n";
+    assert_eq!(read("hostfile"), colon);
+    assert_eq!(read("hostfile.hydra"), colon);
+    assert_eq!(
+        read("hostfile.openmpi"),
+        "127.0.0.13 slots=4\n127.0.0.11 slots=4\n127.0.0.12 slots=4\n"
+    );
+    assert_eq!(mode(&lists.join("hostfile")), 0o444);
+    assert_eq!(mode(&lists.join("discover_hosts.sh")), 0o555);
+    let discovered = Command::new(lists.join("discover_hosts.sh"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        text(&discovered.stdout),
+        "127.0.0.13\n127.0.0.11\n127.0.0.12\n"
+    );
+    let own = std::fs::read_to_string("/etc/hosts").unwrap();
+    let names = std::fs::read_to_string(&etc).unwrap();
+    assert!(names.starts_with(&own), "{names}");
+    for line in [
+        "127.0.0.11 pi-worker-10.pi pi-worker-10",
+        "127.0.0.12 pi-worker-2.pi pi-worker-2",
+    ] {
+        assert!(names.lines().any(|other| other == line), "{names}");
+    }
+    assert_eq!(mode(&etc), 0o666);
+    // Nothing half-written is left beside them.
+    assert_eq!(std::fs::read_dir(&lists).unwrap().count(), 4);
+}
+
+#[test]
+fn workers_that_share_an_address_are_listed_by_name() {
+    let world = World::new();
+    let (first, second) = (world.serve(), world.serve());
+    world.write_hosts(&[("w0", first.port), ("w1", second.port)]);
+    let lists = world.path("lists");
+    std::fs::create_dir(&lists).unwrap();
+    let output = gate(&world, 2, 20)
+        .env("MUSTER_LISTS_DIR", &lists)
+        .env("MUSTER_SLOTS", "2")
+        .env("MUSTER_LAUNCHER_ADDRESS", "127.0.0.13")
+        .env("MUSTER_LAUNCHER_NAME", "launcher")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let list = std::fs::read_to_string(lists.join("hostfile")).unwrap();
+    assert_eq!(list, "launcher slots=2\nw0 slots=2\nw1 slots=2\n");
+}
+
+#[test]
+fn a_list_that_cannot_be_written_is_a_failure() {
+    let world = World::new();
+    world.write_hosts(&[]);
+    let output = gate(&world, 0, 20)
+        .env("MUSTER_LISTS_DIR", world.path("nowhere"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
     assert!(
-        text(&output.stderr).contains("not an SSH server"),
+        text(&output.stderr).contains("nowhere/hostfile"),
         "{output:?}"
+    );
+}
+
+#[test]
+fn hosts_renews_names_and_becomes_the_command() {
+    let world = World::new();
+    let etc = world.path("etc-hosts");
+    std::fs::write(&etc, "127.0.0.1 localhost\n").unwrap();
+    let number = std::fs::metadata(&etc).unwrap().ino();
+    std::fs::write(world.path("hosts"), "w0.pi 10.0.0.1\n").unwrap();
+    let hosts = |words: &[&str]| {
+        let mut command = world.agent("hosts");
+        command.arg("--").args(words).env("MUSTER_ETC_HOSTS", &etc);
+        command
+    };
+    let mut started = hosts(&["sh", "-c", "echo $$; exit 7"]);
+    let started = started.stdout(Stdio::piped()).spawn().unwrap();
+    let number_of_process = started.id();
+    let output = started.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(text(&output.stdout), format!("{number_of_process}\n"));
+    let first = std::fs::read_to_string(&etc).unwrap();
+    assert!(first.contains("\n10.0.0.1 w0.pi w0\n"), "{first}");
+
+    std::fs::write(world.path("hosts"), "w0.pi 10.0.0.2\n").unwrap();
+    assert!(hosts(&["true"]).status().unwrap().success());
+    let second = std::fs::read_to_string(&etc).unwrap();
+    assert_eq!(second, first.replace("10.0.0.1", "10.0.0.2"));
+    assert_eq!(std::fs::metadata(&etc).unwrap().ino(), number);
+
+    let missing = hosts(&["no-such-mpirun"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(text(&missing.stderr).contains("cannot run no-such-mpirun"));
+    let directory = world.path("").display().to_string();
+    let refused = hosts(&[&directory]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(126));
+
+    std::fs::remove_file(&etc).unwrap();
+    let output = hosts(&["echo", "ran"]).output().unwrap();
+    assert_eq!(text(&output.stdout), "ran\n");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("cannot write the workers' names"),
+        "{stderr}"
     );
 }

@@ -7,7 +7,7 @@ use planner::contract;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 
-use super::{Child, Facts, Stored, Wire, assemble, label};
+use super::{Child, Facts, Stored, Wire, annotation, assemble, label};
 
 /// core/v1 Pod.
 pub(crate) type Pod = Wire<PodSpec, PodStatus>;
@@ -25,6 +25,8 @@ pub(crate) struct PodSpec {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodStatus {
     phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
     reason: Option<String>,
     message: Option<String>,
     conditions: Option<Vec<Condition>>,
@@ -47,6 +49,7 @@ struct Condition {
 struct ContainerStatus {
     name: String,
     state: Option<ContainerState>,
+    last_state: Option<ContainerState>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,6 +71,7 @@ struct ContainerWaiting {
 struct Terminated {
     exit_code: i32,
     reason: Option<String>,
+    message: Option<String>,
     finished_at: Option<Time>,
 }
 
@@ -88,6 +92,8 @@ pub(crate) struct PodFacts {
     deleting: bool,
     created_at: Timestamp,
     node: Box<str>,
+    address: Box<str>,
+    hosts: Box<str>,
     more: Option<Box<More>>,
 }
 
@@ -127,6 +133,8 @@ impl PodFacts {
             reason,
             message,
             node: self.node.as_ref().to_owned(),
+            address: self.address.as_ref().to_owned(),
+            hosts: self.hosts.as_ref().to_owned(),
             finished_at,
             exit,
         }
@@ -161,6 +169,8 @@ impl Stored for Pod {
             deleting: metadata.deletion_timestamp.is_some(),
             created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
             node: spec.node_name.unwrap_or_default().into(),
+            address: status.pod_ip.clone().unwrap_or_default().into(),
+            hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
             more: more(status),
         };
         assemble(&metadata, watched, Facts::Pod(facts))
@@ -197,6 +207,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
         return Some(Waiting {
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
+            since: Timestamp::UNIX_EPOCH,
         });
     }
     containers(status).find_map(|container| {
@@ -208,6 +219,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
         Some(Waiting {
             reason,
             message: waiting.message.clone().unwrap_or_default(),
+            since: Timestamp::UNIX_EPOCH,
         })
     })
 }
@@ -215,12 +227,23 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
 /// The failure that came first in time is the cause; later ones are often its echo.
 fn exit(status: &PodStatus) -> Option<Exit> {
     let failed = ended(status).filter(|(_, end)| end.exit_code != 0);
-    let (container, end) = failed.min_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0))?;
+    let first = failed.min_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0));
+    let (container, end) = first.or_else(|| restarted(status))?;
     Some(Exit {
         container: container.name.clone(),
         code: end.exit_code,
         reason: end.reason.clone().unwrap_or_default(),
+        message: end.message.clone().unwrap_or_default(),
     })
+}
+
+/// A container that failed and was started again.
+fn restarted(status: &PodStatus) -> Option<(&ContainerStatus, &Terminated)> {
+    let mut earlier = containers(status).filter_map(|container| {
+        let end = container.last_state.as_ref()?.terminated.as_ref()?;
+        Some((container, end))
+    });
+    earlier.find(|(_, end)| end.exit_code != 0)
 }
 
 fn ended(status: &PodStatus) -> impl Iterator<Item = (&ContainerStatus, &Terminated)> {

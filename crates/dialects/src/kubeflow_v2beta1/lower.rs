@@ -4,12 +4,12 @@
 
 use planner::Job;
 use planner::job::{
-    CleanUp, GangWish, LauncherStart, Mpi, Owner, Policy, RestartPolicy, Role, Workers,
+    CleanUp, GangWish, LauncherStart, Mpi, Owner, Policy, RestartPolicy, Role, Transport, Workers,
 };
 use serde_json::Value;
 
 use super::defaults::{self, DIALECT_NAME};
-use super::types::{self, LAUNCHER, MpiJob, ReplicaSpec, RunPolicy, WORKER};
+use super::types::{self, LAUNCHER, MpiJob, Muster, ReplicaSpec, RunPolicy, WORKER};
 use super::{API_VERSION, KIND, MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::FieldError;
 
@@ -22,6 +22,10 @@ const NEVER: &str = "Never";
 const ON_FAILURE: &str = "OnFailure";
 const AT_STARTUP: &str = "AtStartup";
 const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
+const SSH: &str = "SSH";
+const AGENT: &str = "Agent";
+const ON: &str = "On";
+const OFF: &str = "Off";
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// What was asked for, or everything that is wrong with it.
@@ -244,6 +248,33 @@ fn check_silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
             errors,
         );
     }
+    check_muster(&spec.muster, errors);
+}
+
+/// Our own fields; none of them has a value when it is empty.
+fn check_muster(muster: &Muster, errors: &mut Vec<FieldError>) {
+    for (name, word, words) in [
+        ("transport", &muster.transport, &[SSH, AGENT]),
+        ("gate", &muster.gate, &[ON, OFF]),
+        ("census", &muster.census, &[ON, OFF]),
+    ] {
+        if !word.is_empty() {
+            check_word(&format!("spec.muster.{name}"), word, words, errors);
+        }
+    }
+    if let Some(port) = muster.ssh_port.filter(|port| !(1..=65535).contains(port)) {
+        let detail = "must be between 1 and 65535, inclusive";
+        errors.push(FieldError::invalid(
+            "spec.muster.sshPort",
+            &port.into(),
+            detail,
+        ));
+    }
+    if let Some(secs) = muster.startup_timeout_seconds.filter(|secs| *secs < 1) {
+        let detail = "must be greater than or equal to 1";
+        let path = "spec.muster.startupTimeoutSeconds";
+        errors.push(FieldError::invalid(path, &secs.into(), detail));
+    }
 }
 
 fn check_word(path: &str, word: &str, words: &[&str], errors: &mut Vec<FieldError>) {
@@ -299,8 +330,16 @@ fn hub(job: &MpiJob, mut replicas: std::collections::BTreeMap<String, ReplicaSpe
             WAIT_FOR_WORKERS => LauncherStart::WhenWorkersReady,
             _ => LauncherStart::AtOnce,
         },
+        transport: match spec.muster.transport.as_str() {
+            AGENT => Some(Transport::Agent),
+            SSH => Some(Transport::Ssh),
+            _ => None,
+        },
+        gate: spec.muster.gate != OFF,
+        census: spec.muster.census != OFF,
+        ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
-        policy: policy(&spec.run_policy)?,
+        policy: policy(&spec.run_policy, &spec.muster)?,
         gang,
     })
 }
@@ -316,7 +355,7 @@ fn role(replica: ReplicaSpec) -> Role {
     }
 }
 
-fn policy(policy: &RunPolicy) -> Option<Policy> {
+fn policy(policy: &RunPolicy, muster: &Muster) -> Option<Policy> {
     Some(Policy {
         clean: match policy.clean_pod_policy.as_deref()? {
             "All" => CleanUp::All,
@@ -330,6 +369,11 @@ fn policy(policy: &RunPolicy) -> Option<Policy> {
             .ok()?,
         deadline_secs: policy
             .active_deadline_seconds
+            .map(u64::try_from)
+            .transpose()
+            .ok()?,
+        startup_secs: muster
+            .startup_timeout_seconds
             .map(u64::try_from)
             .transpose()
             .ok()?,

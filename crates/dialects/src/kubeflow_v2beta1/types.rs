@@ -126,6 +126,16 @@ pub struct Muster {
     pub dialect: String,
     /// `elastic`: says whether the program asks for hosts while it runs.
     pub elastic: Option<bool>,
+    /// `transport`: how mpirun reaches the workers.
+    pub transport: String,
+    /// `gate`: whether the launcher waits for its workers.
+    pub gate: String,
+    /// `census`: whether hosts are counted at the end.
+    pub census: String,
+    /// `sshPort`: where the workers' sshd listens.
+    pub ssh_port: Option<i64>,
+    /// `startupTimeoutSeconds`: how long the job may take until its program starts.
+    pub startup_timeout_seconds: Option<i64>,
 }
 
 /// Reads a stored object, with everything in it that has the wrong shape.
@@ -243,6 +253,11 @@ fn muster(reader: &mut Reader, place: &Place<'_>) -> Muster {
     Muster {
         dialect: reader.string(&place.field("dialect")),
         elastic: reader.boolean(&place.field("elastic")),
+        transport: reader.string(&place.field("transport")),
+        gate: reader.string(&place.field("gate")),
+        census: reader.string(&place.field("census")),
+        ssh_port: int32(reader, &place.field("sshPort")),
+        startup_timeout_seconds: reader.integer(&place.field("startupTimeoutSeconds"), i64::MAX),
     }
 }
 

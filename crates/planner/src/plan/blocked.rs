@@ -1,5 +1,6 @@
 //! Policy: what stands in the way of a job from outside, and what may be tried all the same.
 
+use crate::job::Transport;
 use crate::observed::{Observed, Refusal};
 use crate::plan::{Action, Kind};
 
@@ -10,6 +11,8 @@ pub(crate) enum Block<'a> {
     Name { kind: Kind, name: String },
     /// The API server refused this object, and it is too early to try again.
     Refused(&'a Refusal),
+    /// The job wants muster's agent in its pods, and the operator was not told its image.
+    NoAgent,
 }
 
 /// The first thing that stands in the way, if any does. Refusals of one kind count as one until
@@ -19,7 +22,14 @@ pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
         let mut refused = observed.refused.iter();
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
     };
-    foreign(observed).or_else(|| refused().map(Block::Refused))
+    foreign(observed)
+        .or_else(|| no_agent(observed))
+        .or_else(|| refused().map(Block::Refused))
+}
+
+fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
+    let wanted = observed.job.transport(&observed.site) == Transport::Agent;
+    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
 }
 
 /// Something of this kind was refused, and it is too early to try again.
@@ -31,7 +41,7 @@ fn is_waiting(observed: &Observed, kind: &Kind) -> bool {
 /// The action was not just refused.
 pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
     let (kind, name) = match action {
-        Action::Create(object) | Action::CreateKey(object) => {
+        Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             return !is_waiting(observed, &object.kind);
         }
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
@@ -60,7 +70,11 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
             Kind::ConfigMap,
             job.config_name(),
         ),
-        (observed.key.is_foreign(), Kind::Secret, job.key_name()),
+        (
+            observed.key.is_foreign(),
+            Kind::Secret,
+            job.key_name(&observed.site),
+        ),
         (
             observed.pod_group.is_foreign() && gang.is_some(),
             gang.map_or(Kind::VolcanoPodGroup, Kind::pod_group),

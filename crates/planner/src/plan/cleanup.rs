@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{gang, launcher, workers};
+use super::{gang, identity, launcher, workers};
 use crate::job::CleanUp;
 use crate::observed::Observed;
 use crate::plan::Action;
@@ -16,7 +16,11 @@ pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
         CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
         CleanUp::All => [workers::remove_all(observed), gang::remove(observed)].concat(),
     };
-    let step: Vec<Action> = workers.into_iter().chain(launcher(observed)).collect();
+    let step: Vec<Action> = workers
+        .into_iter()
+        .chain(launcher(observed))
+        .chain(identity::remove_certificates(observed))
+        .collect();
     if step.is_empty() {
         Vec::new()
     } else {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::job::Transport;
 use crate::observed::Observed;
-use crate::plan::{Action, Kind};
+use crate::plan::{Action, Keys, Kind};
 use crate::render::identity as render;
 
 /// What is missing or has drifted.
@@ -55,8 +56,34 @@ fn config(observed: &Observed) -> Option<Action> {
 }
 
 fn key(observed: &Observed) -> Option<Action> {
+    let (job, site) = (&observed.job, &observed.site);
+    let keys = match job.transport(site) {
+        Transport::Ssh => Keys::SshPair,
+        // Certificates are for one start of the job; a suspended one has none.
+        Transport::Agent if job.policy.suspended => return None,
+        Transport::Agent => Keys::Certificates {
+            job: job.owner.uid.clone(),
+        },
+    };
     let missing = observed.key.is_absent();
-    missing.then(|| Action::CreateKey(render::key(&observed.job)))
+    missing.then(|| Action::CreateKey {
+        secret: render::key(job, site),
+        keys,
+    })
+}
+
+/// Certificates outlive no start of the job: the next one gets its own.
+pub(crate) fn remove_certificates(observed: &Observed) -> Vec<Action> {
+    let (job, site) = (&observed.job, &observed.site);
+    let key = observed.key.ours();
+    let key = key.filter(|_| job.transport(site) == Transport::Agent);
+    key.map(|key| Action::Delete {
+        kind: Kind::Secret,
+        name: job.key_name(site),
+        uid: key.uid.clone(),
+    })
+    .into_iter()
+    .collect()
 }
 
 /// A merge patch that turns `old` into `new`, leftovers removed.

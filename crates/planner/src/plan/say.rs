@@ -31,6 +31,7 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
                 kind: kind.clone(),
                 name: name.clone(),
             },
+            Block::NoAgent => WaitingOn::Agent,
         },
         Phase::Suspended if observed.workers.is_empty() => WaitingOn::Resume,
         Phase::Suspended => WaitingOn::Departures,
@@ -111,6 +112,11 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
                 ),
             ),
             Block::Refused(refusal) => refused(observed, refusal),
+            Block::NoAgent => (
+                Some(Reason::Invalid),
+                "transport Agent needs the agent's image: start the operator with --agent-image"
+                    .to_owned(),
+            ),
         },
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
         Phase::Preparing => (

@@ -1,6 +1,6 @@
 //! Policy: how a job ended, as soon as anything that exists proves it. What was recorded stands.
 
-use super::{deadline, workers};
+use super::{deadline, launcher, stuck, testimony, workers};
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::reason::Reason;
 use crate::status::{Outcome, Verdict};
@@ -8,6 +8,17 @@ use crate::text;
 
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
+/// Failures that we name ourselves, in every dialect.
+const OURS: [Reason; 8] = [
+    Reason::DeadlineExceeded,
+    Reason::WorkerCannotStart,
+    Reason::LauncherCannotStart,
+    Reason::WorkerLost,
+    Reason::Unreachable,
+    Reason::RanksNotDistributed,
+    Reason::RankKilled,
+    Reason::CommandFailed,
+];
 /// What the kubelet calls a pod that had to leave its node.
 const EVICTED: &str = "Evicted";
 /// Conditions and events hold no more than this.
@@ -20,8 +31,11 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
         .outcome
         .clone()
         .or_else(|| of_launcher_success(observed))
+        .or_else(|| of_undistributed_ranks(observed))
         .or_else(|| of_launcher_failure(observed))
         .or_else(|| of_eviction(observed))
+        .or_else(|| of_stuck_pod(observed))
+        .or_else(|| of_ended_worker(observed))
         .or_else(|| of_deadline(observed))
 }
 
@@ -51,6 +65,48 @@ fn of_launcher_failure(observed: &Observed) -> Option<Outcome> {
     }
 }
 
+/// The launcher's own code was 0, so the Job controller would try again, and again for nothing.
+fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
+    let said = testimony::of_undistributed(observed)?;
+    Some(failed(observed, Reason::RanksNotDistributed, said.message))
+}
+
+/// A pod that can never start.
+fn of_stuck_pod(observed: &Observed) -> Option<Outcome> {
+    let stuck = stuck::worst(observed).filter(|stuck| stuck.until() <= observed.now)?;
+    let (reason, role) = if stuck.worker {
+        (Reason::WorkerCannotStart, "worker")
+    } else {
+        (Reason::LauncherCannotStart, "launcher")
+    };
+    let why = format!("{}: {}", stuck.waiting.reason, stuck.waiting.message);
+    let why = why.trim_end_matches([':', ' ']);
+    let message = format!("{role} {} cannot start: {why}", stuck.pod.name);
+    Some(failed(observed, reason, message))
+}
+
+/// A worker that ended is not started again, and the gate would wait for it for ever.
+fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
+    let job = &observed.job;
+    let waits = |pod: &Pod| pod.phase == PodPhase::Pending && !pod.deleting;
+    let gated = job.gate(&observed.site).is_some()
+        && !job.policy.suspended
+        && launcher::running_pods(observed) == 0
+        && observed.launcher_pods.iter().any(waits);
+    let ended = workers::current(observed).find(|pod| gated && pod.phase.is_over())?;
+    let how = match &ended.exit {
+        Some(exit) => format!("container {} exited with {}", exit.container, exit.code),
+        None if ended.phase == PodPhase::Succeeded => "its containers exited with 0".to_owned(),
+        None => format!("{} {}", ended.reason, ended.message),
+    };
+    let message = format!(
+        "worker {} ended before the launcher's program could use it: {}",
+        ended.name,
+        how.trim()
+    );
+    Some(failed(observed, Reason::WorkerLost, message))
+}
+
 /// An evicted worker is never replaced while its program runs, so the program cannot go on.
 fn of_eviction(observed: &Observed) -> Option<Outcome> {
     if observed.job.policy.suspended {
@@ -72,8 +128,26 @@ fn of_eviction(observed: &Observed) -> Option<Outcome> {
     })
 }
 
+fn failed(observed: &Observed, reason: Reason, message: String) -> Outcome {
+    let verdict = Verdict::Failed {
+        reason: reason.as_str().to_owned(),
+        message: truncated(message),
+    };
+    failed_now(observed, verdict)
+}
+
 /// While the launcher's Job runs, its controller watches the deadline; before that, we do.
 fn of_deadline(observed: &Observed) -> Option<Outcome> {
+    if let Some(at) = deadline::of_startup(observed).filter(|at| *at <= observed.now) {
+        let (ready, wanted) = (workers::ready(observed), observed.job.worker_count());
+        let secs = at.duration_since(observed.recorded.started_at.unwrap_or(at));
+        let message = format!(
+            "the program did not start within {} s (startupTimeoutSeconds): {ready} of {wanted} \
+             workers are Ready",
+            secs.as_secs()
+        );
+        return Some(failed(observed, Reason::DeadlineExceeded, message));
+    }
     let at = deadline::before_launch(observed)?;
     (at <= observed.now).then(|| {
         let verdict = Verdict::Failed {
@@ -102,8 +176,17 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
         message = format!("MPIJob {}/{} has failed", owner.namespace, owner.name);
     }
     if let Some(pod) = last_failed_pod(observed).filter(|_| reason == BACKOFF_LIMIT_EXCEEDED) {
-        reason = format!("{reason}/{}", pod.reason);
-        message = truncated(format!("{message}: {}", pod.message));
+        match testimony::of_pod(pod) {
+            Some(said) => {
+                let known = said.reason().unwrap_or(Reason::CommandFailed);
+                known.as_str().clone_into(&mut reason);
+                message = truncated(format!("{}: {message}", said.message));
+            }
+            None => {
+                reason = format!("{reason}/{}", pod.reason);
+                message = truncated(format!("{message}: {}", pod.message));
+            }
+        }
     }
     Verdict::Failed { reason, message }
 }
@@ -123,10 +206,11 @@ pub(crate) fn truncated(message: String) -> String {
 
 /// The one word for a failure.
 pub(crate) fn reason(observed: &Observed, reason: &str) -> Reason {
-    match reason {
-        "DeadlineExceeded" => Reason::DeadlineExceeded,
-        "MPIJobEvicted" => Reason::Evicted,
-        _ => match last_failed_pod(observed).and_then(|pod| pod.exit.as_ref()) {
+    let ours = OURS.into_iter().find(|ours| ours.as_str() == reason);
+    match (ours, reason) {
+        (Some(ours), _) => ours,
+        (None, "MPIJobEvicted") => Reason::Evicted,
+        (None, _) => match last_failed_pod(observed).and_then(|pod| pod.exit.as_ref()) {
             Some(exit) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
             Some(exit) if exit.code == 127 => Reason::CommandNotFound,
             Some(_) | None => Reason::CommandFailed,

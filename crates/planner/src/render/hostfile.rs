@@ -1,6 +1,6 @@
 //! The host list and the host discovery script, as text.
 
-use crate::job::Job;
+use crate::job::{Job, Mpi};
 use crate::mpi;
 use crate::observed::Site;
 
@@ -15,13 +15,13 @@ pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
 }
 
 /// One line for each host that was asked for, whatever runs now.
-pub(crate) fn hostfile(job: &Job, site: &Site) -> String {
+pub(crate) fn hostfile(job: &Job, site: &Site, mpi: Mpi) -> String {
     let launcher = job.launcher_is_host.then(|| job.launcher_name());
     let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
     launcher
         .into_iter()
         .chain(workers)
-        .map(|pod| mpi::host_line(job.mpi, &host(job, site, &pod), job.slots))
+        .map(|pod| mpi::host_line(mpi, &host(job, site, &pod), job.slots))
         .collect()
 }
 

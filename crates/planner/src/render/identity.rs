@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{hostfile, metadata};
 use crate::contract::{
-    DISCOVER_HOSTS, HOSTFILE, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+    DISCOVER_HOSTS, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI, JOB_NAME_LABEL, OPERATOR_NAME,
+    OPERATOR_NAME_LABEL,
 };
-use crate::job::Job;
-use crate::observed::Observed;
-use crate::observed::PodPhase;
+use crate::job::{Job, Mpi, Transport};
+use crate::observed::{Observed, PodPhase, Site};
 use crate::plan::{Kind, Object};
 
 /// The headless Service that names the pods.
@@ -80,23 +80,32 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
             .map(|index| job.worker_name(index))
             .collect()
     };
-    BTreeMap::from([
-        (HOSTFILE.to_owned(), hostfile::hostfile(job, site)),
+    let mut data = BTreeMap::from([
+        (HOSTFILE.to_owned(), hostfile::hostfile(job, site, job.mpi)),
         (
             DISCOVER_HOSTS.to_owned(),
             hostfile::discover_hosts(job, site, discoverable),
         ),
-    ])
+    ]);
+    if job.transport(site) == Transport::Agent {
+        let list = |mpi| hostfile::hostfile(job, site, mpi);
+        data.insert(HOSTFILE_OPENMPI.to_owned(), list(Mpi::OpenMpi));
+        data.insert(HOSTFILE_HYDRA.to_owned(), list(Mpi::Mpich));
+    }
+    data
 }
 
-/// The Secret for the key pair, still without it.
-pub(crate) fn key(job: &Job) -> Object {
-    let name = job.key_name();
+/// The Secret for the keys, still without them.
+pub(crate) fn key(job: &Job, site: &Site) -> Object {
+    let name = job.key_name(site);
     let body = json!({
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": metadata(job, &name),
-        "type": "kubernetes.io/ssh-auth",
+        "type": match job.transport(site) {
+            Transport::Ssh => "kubernetes.io/ssh-auth",
+            Transport::Agent => "Opaque",
+        },
     });
     Object {
         kind: Kind::Secret,

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{metadata, pod};
+use super::{agent, metadata, pod};
 use crate::contract::{
-    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, HOSTFILE, REPLICA_INDEX_LABEL, ROLE_VARIABLE,
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+    REPLICA_INDEX_LABEL, ROLE_VARIABLE,
 };
-use crate::job::Job;
+use crate::job::{Job, Transport};
 use crate::mpi;
 use crate::observed::{Directives, Site};
 use crate::plan::{Kind, Object, gang};
@@ -53,30 +54,56 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     gang::decorate(job, site, &mut draft);
 
     draft.variable(ROLE_VARIABLE, ROLE);
-    for (name, value) in mpi::variables(job.mpi, job.slots) {
-        draft.variable(name, &value);
+    if job.transport(site) == Transport::Ssh {
+        draft.ssh_key(job);
+        for (name, value) in mpi::variables(job.mpi, job.slots) {
+            draft.variable(name, &value);
+        }
     }
     if !job.launcher_is_host {
         // Some container runtimes hand every GPU of the node to a pod that does not say no.
         draft.variable("NVIDIA_VISIBLE_DEVICES", "");
         draft.variable("NVIDIA_DRIVER_CAPABILITIES", "");
     }
-    for (name, value) in mpi::late_variables(job.mpi, job.slots) {
-        draft.variable(name, &value);
-    }
-
-    draft.volume(json!({
-        "name": CONFIG_VOLUME,
-        "configMap": {
-            "name": job.config_name(),
-            "items": [
-                {"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444},
-                {"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555},
-            ],
-        },
-    }));
+    draft.volume(host_lists(job, site));
     draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
+    match (job.transport(site), &site.agent_image) {
+        (Transport::Agent, Some(image)) => agent::launch(job, site, image, &mut draft),
+        // Not rendered: such a job is blocked.
+        (Transport::Agent, None) => {}
+        (Transport::Ssh, _) => {
+            for (name, value) in mpi::late_variables(job.mpi, job.slots) {
+                draft.variable(name, &value);
+            }
+            if let Some(image) = job.gate(site) {
+                agent::await_sshd(job, image, &mut draft);
+            }
+        }
+    }
     draft
+}
+
+/// What the launcher sees as `/etc/mpi`.
+fn host_lists(job: &Job, site: &Site) -> Value {
+    if agent::gate_writes_lists(job, site) {
+        return json!({"name": CONFIG_VOLUME, "emptyDir": {}});
+    }
+    let more: &[&str] = match job.transport(site) {
+        Transport::Ssh => &[],
+        Transport::Agent => &[HOSTFILE_OPENMPI, HOSTFILE_HYDRA],
+    };
+    let mut items = vec![
+        json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444}),
+        json!({"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555}),
+    ];
+    items.extend(
+        more.iter()
+            .map(|key| json!({"key": key, "path": key, "mode": 0o444})),
+    );
+    json!({
+        "name": CONFIG_VOLUME,
+        "configMap": {"name": job.config_name(), "items": items},
+    })
 }
 
 /// What the launcher's template says about where its pods may go.

@@ -1,4 +1,4 @@
-//! What launcher and worker pods have in common: labels, names, key volume, first container.
+//! What launcher and worker pods have in common: labels, names, first container.
 
 use serde_json::{Map, Value, json};
 
@@ -50,10 +50,7 @@ pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> 
         // Otherwise the pod would ask the node's resolver, which knows no other pod.
         spec.insert("dnsPolicy".to_owned(), "ClusterFirstWithHostNet".into());
     }
-    list(&mut spec, "volumes").push(key_volume(job));
-    let mut draft = Draft { metadata, spec };
-    draft.mount(SSH_VOLUME, &job.ssh_mount_path);
-    draft
+    Draft { metadata, spec }
 }
 
 impl Draft {
@@ -66,6 +63,20 @@ impl Draft {
         containers[0]
             .as_object_mut()
             .expect("the first container was just made an object")
+    }
+
+    /// Gives the pod the job's SSH key pair.
+    pub(crate) fn ssh_key(&mut self, job: &Job) {
+        self.volume(key_volume(job));
+        self.mount(SSH_VOLUME, &job.ssh_mount_path);
+    }
+
+    /// Appends a variable, unless the user has one of that name.
+    pub(crate) fn default_variable(&mut self, name: &str, value: &str) {
+        let given = list(self.main_container(), "env").iter();
+        if given.filter(|variable| variable["name"] == name).count() == 0 {
+            self.variable(name, value);
+        }
     }
 
     /// Appends a variable. The last one of a name wins, so ours do.
@@ -97,7 +108,7 @@ impl Draft {
 
 fn key_volume(job: &Job) -> Value {
     let mut secret = json!({
-        "secretName": job.key_name(),
+        "secretName": job.ssh_key_name(),
         "items": [
             {"key": SSH_PRIVATE_KEY, "path": "id_rsa"},
             {"key": SSH_PUBLIC_KEY, "path": "id_rsa.pub"},

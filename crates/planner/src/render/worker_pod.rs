@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{owner_reference, pod};
+use super::{agent, owner_reference, pod};
 use crate::contract::{REPLICA_INDEX_LABEL, ROLE_VARIABLE};
-use crate::job::{Job, Workers};
+use crate::job::{Job, Transport, Workers};
 use crate::observed::Site;
 use crate::plan::{Kind, Object, gang};
 
@@ -29,13 +29,9 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     draft.search_domain(format!("{service}.{}.svc.{domain}", job.owner.namespace));
 
     draft.variable(ROLE_VARIABLE, ROLE);
-    let container = draft.main_container();
-    let silent = |key: &str| match container.get(key) {
-        None | Some(Value::Null) => true,
-        Some(value) => value.as_array().is_some_and(Vec::is_empty),
-    };
-    if silent("command") && silent("args") {
-        container.insert("command".to_owned(), json!(["/usr/sbin/sshd", "-De"]));
+    match (job.transport(site), &site.agent_image) {
+        (Transport::Agent, Some(image)) => agent::serve(job, image, index, &mut draft),
+        (Transport::Agent, None) | (Transport::Ssh, _) => serve_ssh(job, &mut draft),
     }
 
     let mut metadata = draft.metadata;
@@ -50,5 +46,17 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
         kind: Kind::Pod,
         name,
         body,
+    }
+}
+
+fn serve_ssh(job: &Job, draft: &mut pod::Draft) {
+    draft.ssh_key(job);
+    let container = draft.main_container();
+    let silent = |key: &str| match container.get(key) {
+        None | Some(Value::Null) => true,
+        Some(value) => value.as_array().is_some_and(Vec::is_empty),
+    };
+    if silent("command") && silent("args") {
+        container.insert("command".to_owned(), json!(["/usr/sbin/sshd", "-De"]));
     }
 }

@@ -170,6 +170,7 @@ fn the_reason_says_what_became_of_the_container() {
                     container,
                     code,
                     reason,
+                    message: String::new(),
                 });
             })
             .launcher_ended(failed("BackoffLimitExceeded", "m"));

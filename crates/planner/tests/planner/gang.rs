@@ -49,7 +49,7 @@ fn classes(job: Job, launcher: &str, worker: &str) -> Job {
 fn group_actions(plan: &Plan) -> Vec<&Action> {
     let of_group = |action: &&Action| {
         let kind = match action {
-            Action::Create(object) | Action::CreateKey(object) => &object.kind,
+            Action::Create(object) | Action::CreateKey { secret: object, .. } => &object.kind,
             Action::Patch { kind, .. } | Action::Delete { kind, .. } => kind,
             Action::DeleteWorkers { .. } => return false,
         };

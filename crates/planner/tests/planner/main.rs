@@ -36,7 +36,7 @@ fn deeds(plan: &Plan) -> Vec<String> {
 
 fn deed(action: &Action) -> String {
     match action {
-        Action::Create(object) | Action::CreateKey(object) => {
+        Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             format!("create {} {}", object.kind.as_str(), object.name)
         }
         Action::Patch {
@@ -57,7 +57,7 @@ fn deed(action: &Action) -> String {
 fn created(plan: &Plan) -> Vec<Object> {
     let actions = plan.steps.iter().flatten();
     let objects = actions.filter_map(|action| match action {
-        Action::Create(object) | Action::CreateKey(object) => Some(object.clone()),
+        Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.clone()),
         Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => None,
     });
     objects.collect()
@@ -82,7 +82,7 @@ fn patch(plan: &Plan) -> Value {
         .filter_map(|action| match action {
             Action::Patch { merge, .. } => Some(merge.clone()),
             Action::Create(_)
-            | Action::CreateKey(_)
+            | Action::CreateKey { .. }
             | Action::Delete { .. }
             | Action::DeleteWorkers { .. } => None,
         });

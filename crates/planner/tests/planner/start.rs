@@ -200,7 +200,12 @@ fn waiting_names_the_pod_that_holds_things_up() {
     let held = |reason: &str, message: &str| {
         world(job("demo").workers(2)).settled().with(|world| {
             let (reason, message) = (reason.to_owned(), message.to_owned());
-            world.workers[1].waiting = Some(Waiting { reason, message });
+            let since = world.now;
+            world.workers[1].waiting = Some(Waiting {
+                reason,
+                message,
+                since,
+            });
         })
     };
     let status = plan(&held("ImagePullBackOff", "no such image")).status;

@@ -1,0 +1,132 @@
+//! How one worker is asked whether it is there: a hello over TLS, or the banner of its sshd on one
+//! of several ports. Decides what counts as an answer; must not know how often anyone is asked.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use thiserror::Error;
+
+use crate::hosts::{Host, HostsError};
+use crate::identity::Client;
+use crate::{call, contract};
+
+const ANSWER_MAX: Duration = Duration::from_secs(4);
+
+/// How a worker is asked.
+pub(super) enum Question {
+    Agent(Client),
+    Ssh { ports: Vec<u16> },
+}
+
+/// Why a worker has not answered.
+#[derive(Debug, Error)]
+pub(super) enum Silence {
+    /// Its pod is up, and nothing listens on any port that was asked.
+    #[error("connection refused on {}", ports_words(.0))]
+    Refused(Vec<u16>),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<HostsError> for Silence {
+    fn from(error: HostsError) -> Self {
+        Self::Other(error.to_string())
+    }
+}
+
+/// "port 22", "ports 22 and 2222".
+pub(super) fn ports_words(ports: &[u16]) -> String {
+    let words: Vec<_> = ports.iter().map(u16::to_string).collect();
+    match words.as_slice() {
+        [one] => format!("port {one}"),
+        words => format!("ports {}", words.join(" and ")),
+    }
+}
+
+impl Question {
+    pub(super) fn of_environment() -> Result<Self> {
+        let transport = contract::variable(contract::GATE_TRANSPORT);
+        match transport.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("agent") => Ok(Self::Agent(Client::new()?)),
+            Some("ssh") => Ok(Self::Ssh {
+                ports: ssh_ports(contract::variable(contract::SSH_PORTS).as_deref())?,
+            }),
+            Some(other) => bail!(
+                "{} is {other:?}; agent and ssh are known",
+                contract::GATE_TRANSPORT
+            ),
+        }
+    }
+
+    pub(super) fn ask(&self, host: &Host) -> Result<(), Silence> {
+        match self {
+            Self::Agent(client) => {
+                let address = host.socket_address(contract::port())?;
+                let until = Instant::now() + ANSWER_MAX;
+                let wire = call::once(client, address, until);
+                let wire = wire.map_err(|error| Silence::Other(error.to_string()))?;
+                wire.close(until);
+                Ok(())
+            }
+            Self::Ssh { ports } => ask_sshd(host, ports),
+        }
+    }
+}
+
+fn ssh_ports(text: Option<&str>) -> Result<Vec<u16>> {
+    let text = text.unwrap_or(contract::SSH_PORTS_DEFAULT);
+    let words = text.split(',').map(str::trim);
+    words
+        .filter(|word| !word.is_empty())
+        .map(|word| word.parse().ok().filter(|port| *port != 0))
+        .collect::<Option<Vec<_>>>()
+        .filter(|ports| !ports.is_empty())
+        .with_context(|| format!("{} is {text:?}, not a list of ports", contract::SSH_PORTS))
+}
+
+/// Asks the port of the line, or each of those that are usual.
+fn ask_sshd(host: &Host, ports: &[u16]) -> Result<(), Silence> {
+    let ip = host.ip()?;
+    let ports = host
+        .port()
+        .map_or_else(|| ports.to_vec(), |port| vec![port]);
+    let mut said_more = None;
+    for port in &ports {
+        match banner(SocketAddr::new(ip, *port)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => said_more = Some(format!("port {port}: {error}")),
+        }
+    }
+    Err(said_more.map_or(Silence::Refused(ports), Silence::Other))
+}
+
+fn banner(address: SocketAddr) -> io::Result<()> {
+    let mut socket = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
+    socket.set_read_timeout(Some(ANSWER_MAX))?;
+    let mut banner = [0; 8];
+    socket.read_exact(&mut banner)?;
+    if !banner.starts_with(b"SSH-2.0") && &banner != b"SSH-1.99" {
+        return Err(io::Error::other("what answered is not an SSH server"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_a_list_of_numbers() {
+        assert_eq!(ssh_ports(None).unwrap(), [22, 2222]);
+        assert_eq!(ssh_ports(Some(" 3022, 22 ,")).unwrap(), [3022, 22]);
+        for wrong in ["ssh", "22;23", "0", ",", "70000"] {
+            let error = ssh_ports(Some(wrong)).unwrap_err().to_string();
+            assert!(error.contains("not a list of ports"), "{error}");
+        }
+        assert_eq!(ports_words(&[22]), "port 22");
+        assert_eq!(ports_words(&[22, 2222]), "ports 22 and 2222");
+    }
+}

@@ -1,0 +1,194 @@
+//! The host lists that launchers read, written by the gate once all workers are there. Decides names,
+//! syntax and whether a host is written as its address or its name; must not know launchers beyond
+//! the two syntaxes that they understand.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::contract;
+use crate::hosts::Host;
+
+/// How a list says how many ranks a host takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syntax {
+    /// `HOST slots=N`, for Open MPI.
+    Slots,
+    /// `HOST:N`, for Hydra and Intel.
+    Colon,
+}
+
+impl Syntax {
+    fn of(text: Option<&str>) -> Result<Self> {
+        match text {
+            None | Some("slots") => Ok(Self::Slots),
+            Some("colon") => Ok(Self::Colon),
+            Some(other) => bail!(
+                "{} is {other:?}; slots and colon are known",
+                contract::LISTS_SYNTAX
+            ),
+        }
+    }
+
+    fn line(self, host: &str, slots: usize) -> String {
+        match self {
+            Self::Slots => format!("{host} slots={slots}\n"),
+            Self::Colon => format!("{host}:{slots}\n"),
+        }
+    }
+}
+
+/// One host, in both ways of writing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    ip: IpAddr,
+}
+
+/// Writes the lists if the operator asked for them.
+pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
+    let Some(directory) = contract::variable(contract::LISTS_DIR) else {
+        return Ok(());
+    };
+    let syntax = Syntax::of(contract::variable(contract::LISTS_SYNTAX).as_deref())?;
+    let launcher = launcher()?;
+    let takes_ranks = launcher.is_some();
+    let mut entries = Vec::from_iter(launcher);
+    for worker in workers {
+        entries.push(Entry {
+            name: worker.name.clone(),
+            ip: worker.ip()?,
+        });
+    }
+    let workers = &entries[usize::from(takes_ranks)..];
+    let by_name = share_an_address(&entries) || workers.iter().any(|worker| is_own(worker.ip));
+    let lists = Lists {
+        entries,
+        by_name,
+        slots: contract::slots(),
+    };
+    let directory = Path::new(&directory);
+    for (file, text, mode) in lists.files(syntax) {
+        write_whole(&directory.join(file), &text, mode)?;
+    }
+    Ok(())
+}
+
+/// The launcher itself, when it takes ranks too.
+fn launcher() -> Result<Option<Entry>> {
+    let Some(address) = contract::variable(contract::LAUNCHER_ADDRESS) else {
+        return Ok(None);
+    };
+    let ip = address.parse().with_context(|| {
+        let name = contract::LAUNCHER_ADDRESS;
+        format!("{name} is {address:?}, not an IP address")
+    })?;
+    let name = contract::variable(contract::LAUNCHER_NAME).unwrap_or(address);
+    Ok(Some(Entry { name, ip }))
+}
+
+fn share_an_address(entries: &[Entry]) -> bool {
+    let mut seen = HashSet::new();
+    !entries.iter().all(|entry| seen.insert(entry.ip))
+}
+
+/// A worker on the launcher's node in the host's network: by its address a launcher takes it for
+/// itself and starts its ranks locally. The loopback is everybody's own.
+fn is_own(ip: IpAddr) -> bool {
+    !ip.is_loopback() && UdpSocket::bind((ip, 0)).is_ok()
+}
+
+struct Lists {
+    entries: Vec<Entry>,
+    by_name: bool,
+    slots: usize,
+}
+
+impl Lists {
+    /// An address with colons cannot stand before `:N`.
+    fn hosts(&self, syntax: Option<Syntax>) -> impl Iterator<Item = String> {
+        let ambiguous =
+            syntax == Some(Syntax::Colon) && self.entries.iter().any(|entry| entry.ip.is_ipv6());
+        let by_name = self.by_name || ambiguous;
+        self.entries.iter().map(move |entry| match by_name {
+            true => entry.name.clone(),
+            false => entry.ip.to_string(),
+        })
+    }
+
+    fn list(&self, syntax: Syntax) -> String {
+        let hosts = self.hosts(Some(syntax));
+        hosts.map(|host| syntax.line(&host, self.slots)).collect()
+    }
+
+    fn files(&self, syntax: Syntax) -> [(&'static str, String, u32); 4] {
+        let echoes: String = self
+            .hosts(None)
+            .map(|host| format!("echo {host}\n"))
+            .collect();
+        [
+            ("hostfile", self.list(syntax), 0o444),
+            ("hostfile.openmpi", self.list(Syntax::Slots), 0o444),
+            ("hostfile.hydra", self.list(Syntax::Colon), 0o444),
+            ("discover_hosts.sh", format!("#!/bin/sh\n{echoes}"), 0o555),
+        ]
+    }
+}
+
+/// Readers see the old file or the new one, with the mode it will have.
+pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    fs::write(&draft, text).with_context(cannot)?;
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).with_context(cannot)?;
+    fs::rename(&draft, path).with_context(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lists(hosts: &[(&str, &str)], by_name: bool) -> Lists {
+        let entry = |(name, ip): &(&str, &str)| Entry {
+            name: (*name).to_owned(),
+            ip: ip.parse().unwrap(),
+        };
+        Lists {
+            entries: hosts.iter().map(entry).collect(),
+            by_name,
+            slots: 2,
+        }
+    }
+
+    const TWO: [(&str, &str); 2] = [("w0", "10.0.0.1"), ("w1", "10.0.0.2")];
+
+    #[test]
+    fn both_syntaxes_are_there_and_one_is_the_jobs() {
+        let texts = |syntax| lists(&TWO, false).files(syntax).map(|(_, text, _)| text);
+        let slots = "10.0.0.1 slots=2\n10.0.0.2 slots=2\n";
+        let colon = "10.0.0.1:2\n10.0.0.2:2\n";
+        let script = "#!/bin/sh\necho 10.0.0.1\necho 10.0.0.2\n";
+        assert_eq!(texts(Syntax::Slots), [slots, slots, colon, script]);
+        assert_eq!(texts(Syntax::Colon), [colon, slots, colon, script]);
+        assert!(Syntax::of(Some("lines")).is_err());
+    }
+
+    #[test]
+    fn names_stand_where_addresses_would_mislead() {
+        assert_eq!(
+            lists(&TWO, true).list(Syntax::Slots),
+            "w0 slots=2\nw1 slots=2\n"
+        );
+        let six = lists(&[("w0", "fd00::1")], false);
+        assert_eq!(six.list(Syntax::Slots), "fd00::1 slots=2\n");
+        assert_eq!(six.list(Syntax::Colon), "w0:2\n");
+        let shared = lists(&[("w0", "10.0.0.1"), ("w1", "10.0.0.1")], false);
+        assert!(share_an_address(&shared.entries));
+        assert!(!share_an_address(&lists(&TWO, false).entries));
+    }
+}

@@ -1,0 +1,59 @@
+//! Policy: the launcher is told where its workers are, by one annotation that the kubelet carries
+//! into the pod as a file. Names need not resolve for that, and the file follows a worker that was
+//! replaced.
+
+use serde_json::json;
+
+use super::workers;
+use crate::contract::{AGENT_PORT, HOSTS_ANNOTATION};
+use crate::job::{Job, Transport};
+use crate::observed::{Observed, Pod, Site};
+use crate::plan::{Action, Kind};
+use crate::render::agent;
+
+/// One patch for each live launcher pod that does not have the list as it is now.
+pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
+    let (job, site) = (&observed.job, &observed.site);
+    if job.gate(site).is_none() && job.transport(site) == Transport::Ssh {
+        return Vec::new();
+    }
+    let Some(hosts) = list(observed) else {
+        return Vec::new();
+    };
+    let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != hosts;
+    let pods = observed.launcher_pods.iter().filter(live);
+    pods.map(|pod| Action::Patch {
+        kind: Kind::Pod,
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        subresource: None,
+        merge: json!({"metadata": {"annotations": {(HOSTS_ANNOTATION): hosts}}}),
+    })
+    .collect()
+}
+
+/// Where every worker is; nothing as long as one has no address, or has ended.
+fn list(observed: &Observed) -> Option<String> {
+    let (job, site) = (&observed.job, &observed.site);
+    let mut lines = Vec::new();
+    for pod in workers::current(observed) {
+        if pod.address.is_empty() || pod.phase.is_over() {
+            return None;
+        }
+        let index = job.worker_index(&pod.name)?;
+        lines.push((index, line(job, site, index, pod)));
+    }
+    lines.sort();
+    let complete = !lines.is_empty() && lines.len() == job.worker_count() as usize;
+    complete.then(|| lines.into_iter().map(|(_, line)| line).collect())
+}
+
+fn line(job: &Job, site: &Site, index: u32, pod: &Pod) -> String {
+    let name = crate::render::hostfile::host(job, site, &pod.name);
+    let address = &pod.address;
+    match (job.transport(site), agent::port(job, index)) {
+        (Transport::Ssh, _) | (Transport::Agent, AGENT_PORT) => format!("{name} {address}\n"),
+        (Transport::Agent, port) if address.contains(':') => format!("{name} [{address}]:{port}\n"),
+        (Transport::Agent, port) => format!("{name} {address}:{port}\n"),
+    }
+}

@@ -1,0 +1,54 @@
+//! What the agent in the launcher pod says of the run: hosts that took part, a worker that was lost,
+//! a rank that failed. It is read from the container's last words; where the launcher does not run
+//! under the agent there are none.
+
+use serde::Deserialize;
+
+use crate::observed::{Observed, Pod};
+use crate::reason::Reason;
+
+/// The agent's words, as it writes them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct Testimony {
+    /// Version of the words.
+    muster: u32,
+    verdict: String,
+    exit: i32,
+    #[serde(default)]
+    pub(crate) message: String,
+}
+
+/// Words of a version that is not ours say nothing.
+const VERSION: u32 = 1;
+/// A shell's exit code of a program that was ended by a signal is this and the signal's number.
+const SIGNALLED: i32 = 128;
+
+/// What the pod's agent says, if it says anything.
+pub(crate) fn of_pod(pod: &Pod) -> Option<Testimony> {
+    let exit = pod.exit.as_ref()?;
+    let words = exit.message.lines().find(|line| line.starts_with('{'))?;
+    let testimony: Testimony = serde_json::from_str(words).ok()?;
+    (testimony.muster == VERSION).then_some(testimony)
+}
+
+/// A run that ended well, on fewer hosts than asked for: another try would end the same way.
+pub(crate) fn of_undistributed(observed: &Observed) -> Option<Testimony> {
+    let mut said = observed.launcher_pods.iter().filter_map(of_pod);
+    said.find(|said| said.reason() == Some(Reason::RanksNotDistributed))
+}
+
+impl Testimony {
+    /// The one word for it; none when the program failed and the agent knows no more than that.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match self.verdict.as_str() {
+            "RanksNotDistributed" => Some(Reason::RanksNotDistributed),
+            "WorkerLost" => Some(Reason::WorkerLost),
+            "WorkerUnreachable" => Some(Reason::Unreachable),
+            "RankFailed" | "Failed" if self.exit > SIGNALLED && self.exit < 255 => {
+                Some(Reason::RankKilled)
+            }
+            "RankFailed" => Some(Reason::CommandFailed),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The agent in the pods of a job: its init container, its volumes, and the commands that run under
+//! it. Decides what a pod is given; what the agent does with it is the agent's business.
+//!
+//! Everything here satisfies Pod Security `restricted`, whatever the user's own containers do.
+
+use serde_json::{Map, Value, json};
+
+use super::pod::Draft;
+use super::{hostfile, list, object};
+use crate::contract::{
+    AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PORT, AGENT_PROGRAM, AGENT_VOLUME,
+    CA_CERTIFICATE, CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, ETC_MOUNT_PATH, ETC_VOLUME,
+    HOSTS_ANNOTATION, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME, SERVER_FILES, TLS_MOUNT_PATH,
+    TLS_VOLUME,
+};
+use crate::job::{Job, Mpi, Transport};
+use crate::mpi;
+use crate::observed::Site;
+
+/// Workers on the host's network share its ports, also with the workers of other jobs: each job
+/// begins somewhere else, below the ports that the kernel gives to connections.
+const HOST_PORT_MIN: u32 = 10_000;
+const HOST_PORTS: u32 = 20_000;
+const ETC_HOSTS: &str = "/etc/hosts";
+/// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
+/// who may not have it.
+const SSH_PORTS: [u16; 2] = [22, 2222];
+
+/// Port of a worker's agent.
+pub(crate) fn port(job: &Job, index: u32) -> u16 {
+    let template = job.workers.as_ref().map(|workers| &workers.role.template);
+    let on_host = template.is_some_and(|template| template["spec"]["hostNetwork"] == true);
+    if !on_host {
+        return AGENT_PORT;
+    }
+    let start = job.owner.uid.bytes().fold(0_u32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let port = HOST_PORT_MIN + (start.wrapping_add(index)) % HOST_PORTS;
+    u16::try_from(port).expect("the range ends below 65536")
+}
+
+/// Makes a worker serve.
+pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
+    without_token(draft);
+    certificates(job, &SERVER_FILES, draft);
+    let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
+    init_container(
+        image,
+        install,
+        Vec::new(),
+        &[(AGENT_VOLUME, AGENT_MOUNT_PATH)],
+        draft,
+    );
+
+    let port = port(job, index);
+    if port != AGENT_PORT {
+        draft.variable("MUSTER_PORT", &port.to_string());
+        // The scheduler then puts no two of them on one node that want the same port.
+        let port = json!({"name": AGENT_CONTAINER, "containerPort": port, "hostPort": port});
+        list(draft.main_container(), "ports").push(port);
+    }
+    let container = draft.main_container();
+    let words = words(container, "command");
+    // The agent is there instead of it.
+    let is_sshd = |word: &String| word.rsplit('/').next() == Some("sshd");
+    let own = if words.first().is_some_and(is_sshd) {
+        container.remove("args");
+        Vec::new()
+    } else {
+        words
+    };
+    let any = !own.is_empty() || !self::words(container, "args").is_empty();
+    let serve = [AGENT_COPY, "serve"].map(str::to_owned);
+    let command = serve.into_iter().chain(any.then(|| "--".to_owned()));
+    let command: Vec<String> = command.chain(own).collect();
+    container.insert("command".to_owned(), json!(command));
+}
+
+/// Makes a launcher wait, and call its workers through the agent.
+pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
+    without_token(draft);
+    certificates(job, &CLIENT_FILES, draft);
+    hosts(draft);
+    for (name, value) in mpi::agent_variables(job.slots, job.worker_count()) {
+        draft.default_variable(name, &value);
+    }
+    draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());
+    if !job.census {
+        draft.variable("MUSTER_CENSUS", "Off");
+    }
+
+    let mounts = [
+        (AGENT_VOLUME, AGENT_MOUNT_PATH),
+        (TLS_VOLUME, TLS_MOUNT_PATH),
+        (HOSTS_VOLUME, HOSTS_MOUNT_PATH),
+        (CONFIG_VOLUME, CONFIG_MOUNT_PATH),
+    ];
+    match job.gate(site) {
+        Some(image) if !job.elastic => {
+            let variables = gate_variables(job, site);
+            init_container(image, gate(), variables, &mounts, draft);
+        }
+        Some(image) => {
+            let variables = vec![variable("MUSTER_WORKERS", &job.worker_count().to_string())];
+            init_container(image, gate(), variables, &mounts[..3], draft);
+        }
+        None => {
+            let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
+            init_container(image, install, Vec::new(), &mounts[..1], draft);
+        }
+    }
+    run_under(&[AGENT_COPY, "exec", "--"], draft);
+}
+
+/// Whether the gate writes the host lists: with addresses, so that nobody asks DNS. A list that must
+/// follow the pods is the ConfigMap's.
+pub(crate) fn gate_writes_lists(job: &Job, site: &Site) -> bool {
+    job.transport(site) == Transport::Agent && job.gate(site).is_some() && !job.elastic
+}
+
+fn gate() -> Value {
+    json!([AGENT_PROGRAM, "gate", "--install", AGENT_MOUNT_PATH])
+}
+
+fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
+    let syntax = match job.mpi {
+        Mpi::OpenMpi => "slots",
+        Mpi::Intel | Mpi::Mpich => "colon",
+    };
+    let mut variables = vec![
+        variable("MUSTER_WORKERS", &job.worker_count().to_string()),
+        variable("MUSTER_LISTS_DIR", CONFIG_MOUNT_PATH),
+        variable("MUSTER_LISTS_SYNTAX", syntax),
+        variable("MUSTER_SLOTS", &job.slots.to_string()),
+    ];
+    if job.launcher_is_host {
+        let name = hostfile::host(job, site, &job.launcher_name());
+        variables.push(variable("MUSTER_LAUNCHER_NAME", &name));
+        variables.push(json!({
+            "name": "MUSTER_LAUNCHER_ADDRESS",
+            "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+        }));
+    }
+    variables
+}
+
+/// Makes a launcher wait for the sshd of its workers. Where its command is known, it finds them
+/// without DNS, which may hold the address of a worker that is long gone.
+pub(crate) fn await_sshd(job: &Job, image: &str, draft: &mut Draft) {
+    hosts(draft);
+    let ports: Vec<String> = match job.ssh_port {
+        Some(port) => vec![port.to_string()],
+        None => SSH_PORTS.map(|port| port.to_string()).to_vec(),
+    };
+    let mut variables = vec![
+        variable("MUSTER_GATE_TRANSPORT", "ssh"),
+        variable("MUSTER_WORKERS", &job.worker_count().to_string()),
+        variable("MUSTER_SSH_PORTS", &ports.join(",")),
+    ];
+    let mut mounts = vec![
+        (AGENT_VOLUME, AGENT_MOUNT_PATH),
+        (HOSTS_VOLUME, HOSTS_MOUNT_PATH),
+    ];
+    draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
+    let container = draft.main_container();
+    let mounted = list(container, "volumeMounts").iter();
+    let taken = mounted
+        .filter(|mount| mount["mountPath"] == ETC_HOSTS)
+        .count()
+        > 0;
+    let known = !words(container, "command").is_empty();
+    if known && !taken && !job.elastic {
+        let file = format!("{ETC_MOUNT_PATH}/hosts");
+        variables.push(variable("MUSTER_ETC_HOSTS", &file));
+        mounts.push((ETC_VOLUME, ETC_MOUNT_PATH));
+        draft.volume(json!({"name": ETC_VOLUME, "emptyDir": {}}));
+        let own = json!({"name": ETC_VOLUME, "mountPath": ETC_HOSTS, "subPath": "hosts"});
+        list(draft.main_container(), "volumeMounts").push(own);
+        draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
+        run_under(&[AGENT_COPY, "hosts", "--"], draft);
+    }
+    init_container(image, gate(), variables, &mounts, draft);
+}
+
+fn variable(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value})
+}
+
+/// Where the pod's command is known, it runs under the agent; arguments follow by themselves.
+fn run_under(wrapper: &[&str], draft: &mut Draft) {
+    let container = draft.main_container();
+    let own = words(container, "command");
+    if own.is_empty() {
+        return;
+    }
+    let wrapper = wrapper.iter().map(|word| (*word).to_owned());
+    let command: Vec<String> = wrapper.chain(own).collect();
+    container.insert("command".to_owned(), json!(command));
+}
+
+fn words(container: &Map<String, Value>, key: &str) -> Vec<String> {
+    let words = container.get(key).and_then(Value::as_array);
+    let words = words.into_iter().flatten().filter_map(Value::as_str);
+    words.map(str::to_owned).collect()
+}
+
+/// The workers' addresses, as a file that follows the annotation.
+fn hosts(draft: &mut Draft) {
+    let path = format!("metadata.annotations['{HOSTS_ANNOTATION}']");
+    draft.volume(json!({
+        "name": HOSTS_VOLUME,
+        "downwardAPI": {"items": [{"path": HOSTS_FILE, "fieldRef": {"fieldPath": path}}]},
+    }));
+    draft.mount(HOSTS_VOLUME, HOSTS_MOUNT_PATH);
+}
+
+/// One half of the job's certificates, and the place for the agent itself.
+fn certificates(job: &Job, files: &[&str; 2], draft: &mut Draft) {
+    let keys = [files[0], files[1], CA_CERTIFICATE];
+    let items = keys.map(|key| json!({"key": key, "path": key}));
+    // Any user may run the program: what keeps the key is that it is in this pod alone.
+    draft.volume(json!({
+        "name": TLS_VOLUME,
+        "secret": {"secretName": job.agent_key_name(), "items": items, "defaultMode": 0o444},
+    }));
+    draft.mount(TLS_VOLUME, TLS_MOUNT_PATH);
+    draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
+    draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
+}
+
+/// No program of the job needs the API server, unless its user says so.
+fn without_token(draft: &mut Draft) {
+    let spec = &mut draft.spec;
+    let asked = [
+        "automountServiceAccountToken",
+        "serviceAccountName",
+        "serviceAccount",
+    ];
+    if !asked.iter().any(|key| spec.contains_key(*key)) {
+        spec.insert("automountServiceAccountToken".to_owned(), false.into());
+    }
+}
+
+/// Ours comes last: the user's own init containers need not wait for the workers.
+fn init_container(
+    image: &str,
+    command: Value,
+    variables: Vec<Value>,
+    mounts: &[(&str, &str)],
+    draft: &mut Draft,
+) {
+    let root = draft.spec.get("securityContext");
+    let root = root.is_some_and(|context| context["runAsUser"] == 0);
+    let mut security = json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    if !root {
+        security["runAsNonRoot"] = true.into();
+    }
+    let mounts: Vec<Value> = mounts
+        .iter()
+        .map(|(name, path)| json!({"name": name, "mountPath": path}))
+        .collect();
+    let mut container = json!({
+        "name": AGENT_CONTAINER,
+        "image": image,
+        "command": command,
+        "volumeMounts": mounts,
+        "securityContext": security,
+    });
+    if !variables.is_empty() {
+        container["env"] = variables.into();
+    }
+    if let Some(resources) = resources(draft.main_container()) {
+        container["resources"] = resources;
+    }
+    list(&mut draft.spec, "initContainers").push(container);
+}
+
+/// As the main container has them: the pod then asks for no more than before, keeps its class, and
+/// passes a quota that wants every container to say.
+fn resources(main: &mut Map<String, Value>) -> Option<Value> {
+    let given = main.get("resources")?.as_object()?;
+    let mut kept = Map::new();
+    for part in ["requests", "limits"] {
+        let Some(amounts) = given.get(part).and_then(Value::as_object) else {
+            continue;
+        };
+        for name in ["cpu", "memory"] {
+            if let Some(amount) = amounts.get(name) {
+                object(&mut kept, part).insert(name.to_owned(), amount.clone());
+            }
+        }
+    }
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
