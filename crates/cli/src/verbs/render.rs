@@ -82,7 +82,7 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
         .into_iter()
         .flatten()
         .filter_map(|action| match action {
-            Action::Create(object) | Action::CreateKey(object) => Some(object.body),
+            Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.body),
             Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => None,
         });
     created.collect()

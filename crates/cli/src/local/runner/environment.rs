@@ -153,7 +153,13 @@ pub(crate) fn resource(
     let text = match quantity {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        _ => return if name == "cpu" { processors() } else { "0".to_owned() },
+        _ => {
+            return if name == "cpu" {
+                processors()
+            } else {
+                "0".to_owned()
+            };
+        }
     };
     // CPUs are rounded up to whole ones, as with the default divisor.
     match (name, text.strip_suffix('m').map(str::parse::<u64>)) {

@@ -24,7 +24,7 @@ impl Book {
 }
 
 /// Finds an object by kind, namespace and name.
-pub(crate) type Library = dyn Fn(Book, &str, &str) -> Option<Value>;
+pub(crate) type Library = dyn Fn(Book, &str, &str) -> Option<Value> + Send + Sync;
 
 /// All keys of an object.
 pub(crate) fn contents(book: Book, object: &Value) -> BTreeMap<String, Vec<u8>> {

@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command as Process, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -247,6 +248,11 @@ fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Fact {
     let path = program.variables.iter().find(|(key, _)| key == "PATH");
     let path = path.map_or("(not set)", |(_, value)| value.as_str());
     let directory = program.directory.as_ref().filter(|path| !path.is_dir());
+    // A directory of PATH that may not be entered hides that the program is in none of the others.
+    let nowhere = !name.contains('/')
+        && path
+            .split(':')
+            .all(|directory| !Path::new(directory).join(name).exists());
     let (code, message) = match (directory, error.kind()) {
         (Some(directory), _) => (
             NOT_FOUND,
@@ -255,9 +261,7 @@ fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Fact {
         (None, std::io::ErrorKind::NotFound) if name.contains('/') => {
             (NOT_FOUND, format!("{name} does not exist"))
         }
-        (None, std::io::ErrorKind::NotFound) => {
-            (NOT_FOUND, format!("{name} is not in PATH={path}"))
-        }
+        (None, _) if nowhere => (NOT_FOUND, format!("{name} is not in PATH={path}")),
         (None, std::io::ErrorKind::PermissionDenied) => {
             (NOT_EXECUTABLE, format!("{name} may not be executed"))
         }

@@ -54,10 +54,8 @@ pub(super) fn probe() -> ExitCode {
 }
 
 fn unshare(isolation: Isolation) -> io::Result<()> {
-    let kinds = UnshareFlags::NEWNS
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWPID;
+    let kinds =
+        UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
     match isolation {
         Isolation::Bare => return Ok(()),
         Isolation::Root => enter_new(kinds)?,
