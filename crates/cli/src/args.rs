@@ -67,6 +67,21 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Give a job to a cluster
+    Submit(SubmitArgs),
+    /// List jobs
+    Get(GetArgs),
+    /// Show a job, its pods and its events
+    Describe(NameArgs),
+    /// Say why a job waits, or why it failed
+    Why(NameArgs),
+    /// Print what a job's programs wrote
+    Logs(LogsArgs),
+    /// Wait until a job is over, and end as it did
+    Wait(WaitArgs),
+    /// Stop a job and remove it
+    #[command(alias = "delete")]
+    Cancel(CancelArgs),
     /// Say everything that is wrong with a file, with line and column
     Lint(LintArgs),
     /// Print every object that a job would become
@@ -84,7 +99,11 @@ pub(crate) enum Verb {
 impl Verb {
     /// The process ends as the job did, so that muster's own trouble needs another code.
     pub(crate) fn ends_as_its_job(&self) -> bool {
-        false
+        match self {
+            Self::Wait(_) => true,
+            Self::Submit(args) => args.wait,
+            _ => false,
+        }
     }
 }
 
@@ -179,4 +198,118 @@ pub(crate) struct VersionArgs {
     /// json or yaml
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Output>,
+}
+
+/// A job that exists.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NameArgs {
+    /// NAME, TYPE/NAME, or @last for the last local run
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// Follow the job, and end as it does
+    #[arg(short, long, visible_alias = "watch")]
+    pub(crate) wait: bool,
+    /// Follow the launcher's output too
+    #[arg(long, requires = "wait")]
+    pub(crate) logs: bool,
+    /// server: ask the cluster, change nothing; client: check only the file
+    #[arg(long, value_parser = ["client", "server"])]
+    pub(crate) dry_run: Option<String>,
+    /// json, yaml or name
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Output>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// NAME, TYPE/NAME or @last; all jobs without one
+    pub(crate) name: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+    /// Labels of jobs
+    #[arg(short = 'l', long, default_value = "")]
+    pub(crate) selector: String,
+    /// json, yaml, name or wide
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Output>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    pub(crate) job: NameArgs,
+    /// Of the launcher; this is the default
+    #[arg(long, group = "whose")]
+    pub(crate) launcher: bool,
+    /// Of workers: 0, 2-5, or 0,3
+    #[arg(long, value_name = "LIST", group = "whose")]
+    pub(crate) worker: Option<String>,
+    /// Of ranks: their lines in the launcher's output, where mpirun marks them
+    #[arg(long, value_name = "LIST", group = "whose")]
+    pub(crate) rank: Option<String>,
+    /// Of one container; the main one without it
+    #[arg(short, long)]
+    pub(crate) container: Option<String>,
+    /// Go on as more is written
+    #[arg(short = 'F', long)]
+    pub(crate) follow: bool,
+    /// So many lines from the end
+    #[arg(long)]
+    pub(crate) tail: Option<u64>,
+    /// As old as this: 90, 5m, 2h
+    #[arg(long, value_parser = duration)]
+    pub(crate) since: Option<u64>,
+    /// Of the container's start before this one
+    #[arg(short, long)]
+    pub(crate) previous: bool,
+    /// The time before each line
+    #[arg(long)]
+    pub(crate) timestamps: bool,
+    /// Only lines that hold this text
+    #[arg(long)]
+    pub(crate) grep: Option<String>,
+    /// The pod's name before each line
+    #[arg(long)]
+    pub(crate) label: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) job: NameArgs,
+    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<u64>,
+    /// json: the verdict on stdout
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// NAME or TYPE/NAME
+    #[arg(required = true)]
+    pub(crate) names: Vec<String>,
+}
+
+/// Seconds, or a number with s, m or h.
+fn duration(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(digits) => (digits, &text[digits.len()..]),
+        None => (text, "s"),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("{text:?} is no time: write 90, 5m or 2h"))?;
+    Ok(number.saturating_mul(match unit {
+        "h" => 3600,
+        "m" => 60,
+        _ => 1,
+    }))
 }

@@ -6,12 +6,18 @@
 
 mod args;
 mod exit;
+mod follow;
 mod lint;
 mod local;
 mod manifest;
 mod out;
 mod schema;
+mod site;
+mod state;
+mod table;
 mod verbs;
+mod verdict;
+mod view;
 mod yaml;
 
 use std::ffi::OsString;
@@ -89,6 +95,13 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     out::choose_colour(cli.global.color);
     let global = cli.global;
     match cli.verb {
+        Verb::Submit(args) => wait_for(verbs::submit::run(&global, &args)),
+        Verb::Get(args) => wait_for(verbs::get::run(&global, &args)),
+        Verb::Describe(args) => wait_for(verbs::describe::run(&global, &args)),
+        Verb::Why(args) => wait_for(verbs::why::run(&global, &args)),
+        Verb::Logs(args) => wait_for(verbs::logs::run(&global, &args)),
+        Verb::Wait(args) => wait_for(verbs::wait::run(&global, &args)),
+        Verb::Cancel(args) => wait_for(verbs::cancel::run(&global, &args)),
         Verb::Lint(args) => verbs::lint::run(&args),
         Verb::Render(args) => verbs::render::run(&global, &args),
         Verb::Fields(args) => verbs::fields::run(&args),
@@ -96,4 +109,12 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Verb::Completion(args) => verbs::completion::run(&args),
         Verb::Version(args) => verbs::version::run(&args),
     }
+}
+
+/// One thread: the work is waiting, and containers must be children of a thread that stays.
+fn wait_for(work: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
 }
