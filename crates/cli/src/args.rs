@@ -32,14 +32,8 @@ pub(crate) struct Global {
     /// Context of the kubeconfig
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) context: Option<String>,
-    /// Path of a kubeconfig
-    #[arg(
-        long,
-        global = true,
-        env = "KUBECONFIG",
-        hide_env_values = true,
-        help_heading = "Global options"
-    )]
+    /// Path of a kubeconfig; default: the variable KUBECONFIG, then ~/.kube/config
+    #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Speak to the jobs of this machine, not to a cluster
     #[arg(long, global = true, help_heading = "Global options")]
@@ -67,6 +61,12 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Run a job on this machine, with no cluster
+    Run(RunArgs),
+    /// Keep a cluster on this machine, for kubectl and `--local`
+    Up(UpArgs),
+    /// End the cluster of `muster up`
+    Down,
     /// Give a job to a cluster
     Submit(SubmitArgs),
     /// List jobs
@@ -100,7 +100,7 @@ impl Verb {
     /// The process ends as the job did, so that muster's own trouble needs another code.
     pub(crate) fn ends_as_its_job(&self) -> bool {
         match self {
-            Self::Wait(_) => true,
+            Self::Run(_) | Self::Wait(_) => true,
             Self::Submit(args) => args.wait,
             _ => false,
         }
@@ -312,4 +312,44 @@ fn duration(text: &str) -> Result<u64, String> {
         "m" => 60,
         _ => 1,
     }))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<u64>,
+    /// json: the verdict on stdout, and the program's output on stderr
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+    /// What the launcher runs instead of the file's command
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// How pods become processes of this machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// A directory tree to run in, instead of this machine's own
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// A variable for every container: NAME takes this shell's value, NAME=VALUE sets one
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// Port of the API on 127.0.0.1; any that is free without it
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Stay in the foreground
+    #[arg(long)]
+    pub(crate) foreground: bool,
 }

@@ -38,12 +38,18 @@ pub(crate) struct Follower<'a> {
     bar: ProgressBar,
     live: bool,
     since: Instant,
+    /// The program's output goes to the same terminal.
+    pub(crate) shares_terminal: bool,
 }
 
 impl<'a> Follower<'a> {
     pub(crate) fn new(global: &Global, site: &'a Site) -> Self {
         let live = out::is_live() && !global.no_progress && !global.quiet;
-        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if live {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template("  {spinner} {msg}  {elapsed_precise}");
         bar.set_style(style.expect("the template is constant"));
@@ -53,18 +59,20 @@ impl<'a> Follower<'a> {
             bar,
             live,
             since: Instant::now(),
+            shares_terminal: false,
         }
     }
 
     /// Until the job is over.
     pub(crate) async fn until_over(&self, name: &str) -> Result<Over> {
-        self.until(name, |_| {}).await
+        let job = self.until(name, |_| {}).await?;
+        self.conclude(JobView(&job)).await
     }
 
     /// The same, with the launcher's output on stdout.
     pub(crate) async fn until_over_with_logs(&self, name: &str) -> Result<Over> {
         let logs = self.logs(name).fuse();
-        let over = self.until(name, |_| {}).fuse();
+        let over = self.until_over(name).fuse();
         futures::pin_mut!(logs, over);
         loop {
             futures::select! {
@@ -100,8 +108,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Until the job is over; `seen` hears of every state on the way.
-    pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Over> {
+    /// Until the job is over, as it then is; `seen` hears of every state on the way.
+    pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Value> {
         let mut said = String::new();
         let mut last = Instant::now();
         let mut known = false;
@@ -115,7 +123,8 @@ impl<'a> Follower<'a> {
             seen(&job);
             let view = JobView(&job);
             if view.is_finished() {
-                return self.finish(view).await;
+                self.bar.finish_and_clear();
+                return Ok(job);
             }
             let line = state(view);
             if line != said {
@@ -126,12 +135,22 @@ impl<'a> Follower<'a> {
                 self.say(view, &format!("{said} (unchanged)"));
                 last = Instant::now();
             }
-            if self.live && self.since.elapsed() >= QUIET {
+            if self.live && self.since.elapsed() >= QUIET && !self.is_over_output(view) {
                 self.bar.enable_steady_tick(TICK);
             }
             let pause = if self.live { QUIET } else { STILL };
             let _ = tokio::time::timeout(pause, self.site.changed(view)).await;
         }
+    }
+
+    /// Once the program writes, its lines are the progress; a block between them would be in the
+    /// way.
+    fn is_over_output(&self, job: JobView<'_>) -> bool {
+        let shared = self.shares_terminal && job.phase() == "Running";
+        if shared {
+            self.bar.finish_and_clear();
+        }
+        shared
     }
 
     fn say(&self, job: JobView<'_>, line: &str) {
@@ -142,8 +161,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    async fn finish(&self, job: JobView<'_>) -> Result<Over> {
-        self.bar.finish_and_clear();
+    /// Says what became of it.
+    pub(crate) async fn conclude(&self, job: JobView<'_>) -> Result<Over> {
         let pods = self.site.pods(job).await?;
         let code = verdict::exit_code(job, &pods);
         if code != 0 {
@@ -154,7 +173,10 @@ impl<'a> Follower<'a> {
             let ranks = job.ranks().unwrap_or(0);
             out::note(&if self.live {
                 let mark = painted("✔", GREEN);
-                format!("{mark} {} succeeded in {took:.1}s   ranks {ranks}\n", job.name())
+                format!(
+                    "{mark} {} succeeded in {took:.1}s   ranks {ranks}\n",
+                    job.name()
+                )
             } else {
                 format!(
                     "{:.0} {} succeeded took={took:.1}s ranks={ranks} exit=0\n",

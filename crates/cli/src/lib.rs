@@ -95,6 +95,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     out::choose_colour(cli.global.color);
     let global = cli.global;
     match cli.verb {
+        Verb::Run(args) => wait_for(verbs::run::run(&global, &args)),
+        Verb::Up(args) => wait_for(verbs::up::run(&global, &args)),
+        Verb::Down => wait_for(verbs::down::run()),
         Verb::Submit(args) => wait_for(verbs::submit::run(&global, &args)),
         Verb::Get(args) => wait_for(verbs::get::run(&global, &args)),
         Verb::Describe(args) => wait_for(verbs::describe::run(&global, &args)),

@@ -119,10 +119,8 @@ impl Site {
             }
             .into()),
             _ => {
-                let names: Vec<String> = found
-                    .iter()
-                    .map(crate::verbs::render::typed_name)
-                    .collect();
+                let names: Vec<String> =
+                    found.iter().map(crate::verbs::render::typed_name).collect();
                 let text = format!("{short} is the name of {}: say which", names.join(" and "));
                 Err(Failure::usage(text).into())
             }
@@ -302,8 +300,10 @@ fn recorded(records: &[Record], name: &str) -> Result<Value> {
 }
 
 async fn configured(global: &Global) -> Result<Config> {
-    if let Some(path) = &global.kubeconfig {
-        return from_file(path, global.context.as_deref()).await;
+    let variable = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+    let given = global.kubeconfig.clone().or(variable.map(Into::into));
+    if let Some(path) = given {
+        return from_file(&path, global.context.as_deref()).await;
     }
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config"));
     match home.filter(|path| path.exists()) {
@@ -408,7 +408,11 @@ fn is_called(dialect: &Dialect, kind: &str) -> bool {
 fn collection(dialect: &Dialect, namespace: Option<&str>) -> String {
     let base = format!("/apis/{}/{}", dialect.group, dialect.version);
     match namespace {
-        Some(namespace) => format!("{base}/namespaces/{}/{}", encoded(namespace), dialect.plural),
+        Some(namespace) => format!(
+            "{base}/namespaces/{}/{}",
+            encoded(namespace),
+            dialect.plural
+        ),
         None => format!("{base}/{}", dialect.plural),
     }
 }

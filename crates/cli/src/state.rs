@@ -23,7 +23,11 @@ const LOCK: &str = "lock";
 /// The directory of everything, made if it is not there.
 pub(crate) fn directory() -> Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let path = match (variable("MUSTER_STATE_DIR"), variable("XDG_STATE_HOME"), variable("HOME")) {
+    let path = match (
+        variable("MUSTER_STATE_DIR"),
+        variable("XDG_STATE_HOME"),
+        variable("HOME"),
+    ) {
         (Some(own), _, _) => PathBuf::from(own),
         (None, Some(state), _) => Path::new(&state).join("muster"),
         (None, None, Some(home)) => Path::new(&home).join(".local/state/muster"),
@@ -110,9 +114,8 @@ impl Run {
 }
 
 fn is_held(directory: &Path) -> bool {
-    File::open(directory.join(LOCK)).is_ok_and(|lock| {
-        flock(&lock, FlockOperation::NonBlockingLockShared).is_err()
-    })
+    File::open(directory.join(LOCK))
+        .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 fn runs() -> Result<Vec<PathBuf>> {
@@ -214,7 +217,10 @@ pub(crate) fn log_text(directory: &Path, pod: &Value, options: &LogOptions) -> R
     let reference = PodRef::of(pod);
     let path = log_file(directory, &reference, &options.container, options.previous);
     let path = path.with_context(|| {
-        format!("container {} of {} has no log", options.container, reference.name)
+        format!(
+            "container {} of {} has no log",
+            options.container, reference.name
+        )
     })?;
     let lines = log::read(&path)?;
     Ok(chosen(&lines, options))
@@ -231,7 +237,11 @@ pub(crate) fn log_file(
     while log_path(directory, pod, container, attempt + 1).exists() {
         attempt += 1;
     }
-    let attempt = if previous { attempt.checked_sub(1)? } else { attempt };
+    let attempt = if previous {
+        attempt.checked_sub(1)?
+    } else {
+        attempt
+    };
     let path = log_path(directory, pod, container, attempt);
     path.exists().then_some(path)
 }
@@ -240,10 +250,9 @@ pub(crate) fn log_file(
 pub(crate) fn chosen(lines: &[log::Line], options: &LogOptions) -> Vec<u8> {
     let oldest = options.since_secs.map(|secs| {
         let back = jiff::SignedDuration::from_secs(i64::try_from(secs).unwrap_or(i64::MAX));
-        jiff::Timestamp::now().saturating_sub(back).map_or_else(
-            |_| String::new(),
-            |time| format!("{time:.9}"),
-        )
+        jiff::Timestamp::now()
+            .saturating_sub(back)
+            .map_or_else(|_| String::new(), |time| format!("{time:.9}"))
     });
     let lines: Vec<&log::Line> = lines
         .iter()

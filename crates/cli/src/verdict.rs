@@ -18,8 +18,13 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         "DeadlineExceeded" => exit::DEADLINE,
         "RanksNotDistributed" => exit::NOT_DISTRIBUTED,
         "WorkerLost" | "NodeLost" | "Evicted" | "Unreachable" | "Preempted" => exit::LOST,
-        "Invalid" | "WorkerCannotStart" | "LauncherCannotStart" | "QuotaExceeded"
-        | "PodSecurityDenied" | "NameTaken" | "Refused" => exit::NEVER_STARTED,
+        "Invalid"
+        | "WorkerCannotStart"
+        | "LauncherCannotStart"
+        | "QuotaExceeded"
+        | "PodSecurityDenied"
+        | "NameTaken"
+        | "Refused" => exit::NEVER_STARTED,
         "Cancelled" | "Suspended" => exit::STOPPED,
         _ => own
             .and_then(|code| u8::try_from(code).ok())
@@ -53,7 +58,8 @@ pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> Stri
     };
     let head = painted(&format!("error[{reason}]"), RED);
     let mut text = format!("{head}: {name} failed: {}\n", brief(job));
-    let row = |head: &str, body: &str| format!("  {} {body}\n", painted(&format!("{head:8}"), BOLD));
+    let row =
+        |head: &str, body: &str| format!("  {} {body}\n", painted(&format!("{head:8}"), BOLD));
     let pod = launcher(pods);
     let end = pod.and_then(PodView::ended);
     if let (Some(pod), Some(end)) = (pod, &end) {
@@ -88,7 +94,11 @@ fn place(pod: PodView<'_>, end: &Ended) -> String {
         }
         _ => String::new(),
     };
-    format!("launcher {}, container {}{node}{took}", pod.name(), end.container)
+    format!(
+        "launcher {}, container {}{node}{took}",
+        pod.name(),
+        end.container
+    )
 }
 
 fn what(end: &Ended) -> String {
@@ -96,7 +106,11 @@ fn what(end: &Ended) -> String {
         Some(signal) => format!(" (signal {signal}{})", signal_name(signal)),
         None => String::new(),
     };
-    let memory = if end.reason == "OOMKilled" { ", out of memory" } else { "" };
+    let memory = if end.reason == "OOMKilled" {
+        ", out of memory"
+    } else {
+        ""
+    };
     format!("exit code {}{signal}{memory}", end.code)
 }
 
@@ -123,10 +137,9 @@ pub(crate) fn advice(reason: &str, name: &str) -> (&'static str, String) {
             "install the program, or write its full path in the launcher's command",
             logs,
         ),
-        "CommandFailed" | "RankKilled" | "MPIAbort" | "Failed" => (
-            "read what the program said; the exit code is its own",
-            logs,
-        ),
+        "CommandFailed" | "RankKilled" | "MPIAbort" | "Failed" => {
+            ("read what the program said; the exit code is its own", logs)
+        }
         "OutOfMemory" => (
             "raise resources.limits.memory, or let each rank use less",
             logs,

@@ -6,6 +6,7 @@ mod addresses;
 pub(crate) mod container;
 mod environment;
 pub(crate) mod library;
+pub(crate) mod live_logs;
 pub(crate) mod log;
 mod pod;
 mod probe;
@@ -55,7 +56,7 @@ pub(crate) struct Settings {
 }
 
 /// Whose output is watched, and where it goes.
-pub(crate) type Tee = dyn Fn(&Value, &str) -> Option<mpsc::Sender<Chunk>>;
+pub(crate) type Tee = dyn Fn(&Value, &str) -> Option<mpsc::Sender<Chunk>> + Send;
 
 /// The pods of this machine.
 pub(crate) struct Runner {
@@ -116,9 +117,10 @@ impl Runner {
         }
     }
 
-    /// A signal to the programs of every pod that `chosen` picks.
-    pub(crate) fn signal(&self, number: i32, chosen: impl Fn(&Value) -> bool) {
-        for placed in self.pods.values().filter(|placed| chosen(&placed.object)) {
+    /// A signal to the programs of all launchers.
+    pub(crate) fn signal_launchers(&self, number: i32) {
+        let launchers = self.pods.values();
+        for placed in launchers.filter(|placed| Pod(&placed.object).role() == "launcher") {
             for container in placed.containers.values() {
                 let _ = container.send(Wish::Signal(number));
             }

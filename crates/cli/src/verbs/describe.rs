@@ -53,7 +53,9 @@ fn pod_table(pods: &[Value]) -> String {
             pod.name().to_owned(),
             pod.state(),
             pod.node().to_owned(),
-            end.as_ref().map(|end| end.code.to_string()).unwrap_or_default(),
+            end.as_ref()
+                .map(|end| end.code.to_string())
+                .unwrap_or_default(),
             message
                 .or(end.map(|end| end.message.lines().next().unwrap_or("").to_owned()))
                 .unwrap_or_default(),

@@ -61,7 +61,9 @@ fn rows(jobs: &[Value], all: bool, wide: bool) -> String {
             job.dialect(),
             job.phase().to_owned(),
             job.word("ready").to_owned(),
-            job.ranks().map(|ranks| ranks.to_string()).unwrap_or_default(),
+            job.ranks()
+                .map(|ranks| ranks.to_string())
+                .unwrap_or_default(),
             took,
             table::since(job.created(), now),
         ];

@@ -33,11 +33,20 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
         let wanted = args.grep.as_ref().is_none_or(|part| text.contains(part))
             && ranks.as_ref().is_none_or(|ranks| of_rank(&text, ranks));
         if wanted {
-            let label = if args.label { format!("[{}] ", pod.name()) } else { String::new() };
+            let label = if args.label {
+                format!("[{}] ", pod.name())
+            } else {
+                String::new()
+            };
             out::data(&format!("{label}{text}\n"));
         }
     };
-    try_join_all(chosen.into_iter().map(|pod| stream(&site, pod, args, &print))).await?;
+    try_join_all(
+        chosen
+            .into_iter()
+            .map(|pod| stream(&site, pod, args, &print)),
+    )
+    .await?;
     Ok(0)
 }
 
@@ -89,7 +98,11 @@ fn of_rank(line: &str, ranks: &BTreeSet<usize>) -> bool {
 
 /// `0,2-5`.
 fn numbers(list: &str) -> Result<BTreeSet<usize>> {
-    let wrong = || Failure::usage(format!("{list:?} is no list of numbers: write 0, 2-5 or 0,3"));
+    let wrong = || {
+        Failure::usage(format!(
+            "{list:?} is no list of numbers: write 0, 2-5 or 0,3"
+        ))
+    };
     let mut numbers = BTreeSet::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -24,7 +24,11 @@ pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {
     let mut job = None;
     for object in &objects {
         let created = site.create(object, dry.is_some()).await?;
-        let verb = if dry.is_some() { "created (server dry run)" } else { "created" };
+        let verb = if dry.is_some() {
+            "created (server dry run)"
+        } else {
+            "created"
+        };
         tell(&created, verb, args.output);
         if manifest::dialect(object).is_some() {
             job = Some(typed_name(&created));

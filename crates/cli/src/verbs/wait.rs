@@ -19,7 +19,9 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs) -> Result<u8> {
             Ok(verdict) => verdict?,
             Err(_) => {
                 let name = &args.job.name;
-                out::note(&format!("error: {name} is not over after {secs}s; it goes on\n"));
+                out::note(&format!(
+                    "error: {name} is not over after {secs}s; it goes on\n"
+                ));
                 return Ok(exit::DEADLINE);
             }
         },

@@ -63,8 +63,16 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
         .filter(|pod| !pod.is_ready())
         .collect();
     for pod in late.iter().take(LISTED_MAX) {
-        let message = pod.waiting().map(|(_, message)| message).unwrap_or_default();
-        text += &format!("  {}  {}  {}  {message}\n", pod.name(), pod.state(), pod.node());
+        let message = pod
+            .waiting()
+            .map(|(_, message)| message)
+            .unwrap_or_default();
+        text += &format!(
+            "  {}  {}  {}  {message}\n",
+            pod.name(),
+            pod.state(),
+            pod.node()
+        );
     }
     if late.len() > LISTED_MAX {
         text += &format!("  and {} more\n", late.len() - LISTED_MAX);
@@ -72,7 +80,8 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
     let reason = job.word("reason");
     if is_for_good(reason) {
         let (advice, command) = verdict::advice(reason, name);
-        text += &format!("This does not pass by itself.\n  do       {advice}\n           {command}\n");
+        text +=
+            &format!("This does not pass by itself.\n  do       {advice}\n           {command}\n");
     } else {
         text += "Nothing is wrong yet. Waiting costs no retry.\n";
     }

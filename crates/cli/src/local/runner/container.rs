@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::live_logs::Live;
 use super::log::{self, Log, Stream};
 use super::probe::{self, Probes};
 use crate::local::stages;
@@ -94,6 +95,7 @@ pub(crate) async fn run(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) {
 async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Result<Report> {
     let oom_before = oom_kills();
     let log = Arc::new(Mutex::new(Log::open(&launch.log)?));
+    let _live = Live::begin(&launch.log);
     let (mut child, control) = spawn(&launch)?;
     let pumps = [
         child.stdout.take().map(|pipe| {
