@@ -337,6 +337,9 @@ pub(crate) struct PlaceArgs {
     /// A directory tree to run in, instead of this machine's own
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// A file or directory of this machine at a place where containers expect one
+    #[arg(long = "mount", value_name = "SOURCE:TARGET[:ro]")]
+    pub(crate) mounts: Vec<String>,
     /// A variable for every container: NAME takes this shell's value, NAME=VALUE sets one
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,

@@ -21,8 +21,9 @@ const QUIET: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 /// A line that says that nothing changed.
 const STILL: Duration = Duration::from_secs(30);
-/// Lines of a failed program that are shown again.
-const LAST_LINES: u64 = 5;
+/// Lines of a failed program that are shown again, and among how many they are looked for.
+const LAST_LINES: usize = 5;
+const LOOKED_AT: u64 = 30;
 
 /// What became of a job.
 #[derive(Debug)]
@@ -220,7 +221,7 @@ pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
     };
     let options = LogOptions {
         container: pod.main_container().to_owned(),
-        tail: Some(LAST_LINES),
+        tail: Some(LOOKED_AT),
         ..LogOptions::default()
     };
     let Ok(mut reader) = site.log(pod, &options).await else {
@@ -228,8 +229,13 @@ pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
     };
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     while matches!(reader.read_until(b'\n', &mut line).await, Ok(1..)) {
-        lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        // Rulers and the agent's own summary say nothing new.
+        if text.contains(|char: char| char.is_alphanumeric()) && !text.starts_with("muster-agent:")
+        {
+            lines.push(text);
+        }
         line.clear();
     }
-    lines
+    lines.split_off(lines.len().saturating_sub(LAST_LINES))
 }

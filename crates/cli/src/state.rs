@@ -181,7 +181,7 @@ fn abandon(job: &mut Value) {
         muster["finished"] = true.into();
         muster["phase"] = "Failed".into();
         muster["reason"] = "Cancelled".into();
-        muster["message"] = "muster was killed while the job ran, and the job with it".into();
+        muster["message"] = "muster was stopped while the job ran, and the job with it".into();
     }
 }
 

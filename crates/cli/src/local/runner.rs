@@ -3,6 +3,7 @@
 //! on this machine; when anything must run is the cluster's decision.
 
 mod addresses;
+mod bare;
 pub(crate) mod container;
 mod environment;
 pub(crate) mod library;
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) isolation: Isolation,
     /// A tree to run in instead of this machine's.
     pub(crate) root: Option<PathBuf>,
+    /// What every container gets beside its own volumes.
+    pub(crate) mounts: Vec<Mount>,
     /// Variables that were asked for by hand.
     pub(crate) variables: Vec<(String, String)>,
     /// Keeps runs at the same time apart.
@@ -254,6 +257,34 @@ impl Runner {
         let message = own.join(format!("message-{attempt}"));
         fs::write(&message, "")?;
         open_to_all(&message)?;
+        let mut program = self.program(placed, pod, container)?;
+        let mounts = self.mounts(placed, pod, container, &message)?;
+        if self.settings.isolation == Isolation::Bare {
+            bare::reach(&mut program, &mounts);
+        }
+        let log = log_path(&self.settings.directory, pod_ref, name, attempt);
+        Ok(Launch {
+            pod: pod_ref.clone(),
+            container: name.to_owned(),
+            binary: self.settings.binary.clone(),
+            isolation: self.settings.isolation,
+            recipe: Recipe {
+                hostname: pod.hostname().to_owned(),
+                root: self.settings.root.clone(),
+                scratch,
+                mounts,
+                program,
+            },
+            log,
+            message,
+            falls_back_to_log: container.falls_back_to_log(),
+            probes: Probes::of(container, &placed.ip),
+            tee: (self.tee)(object, name),
+            reports: self.reports.clone(),
+        })
+    }
+
+    fn program(&self, placed: &Placed, pod: Pod<'_>, container: Container<'_>) -> Result<Program> {
         let bare = self.settings.isolation == Isolation::Bare;
         let temporary = placed.directory.join("tmp");
         let around = Surroundings {
@@ -271,42 +302,30 @@ impl Runner {
         if !variables.iter().any(|(name, _)| name == "MUSTER_LISTEN") {
             variables.push(("MUSTER_LISTEN".to_owned(), placed.ip.clone()));
         }
+        let user = self.identity(pod, container, "runAsUser");
+        if let Some(user) = user {
+            environment::become_user(&mut variables, user);
+        }
         let words = environment::words(container, &variables);
         if words.is_empty() {
             bail!(
-                "container {name} has no command, and on this machine there is no image to take \
-                 one from: add `command` to it"
+                "container {} has no command, and on this machine there is no image to take \
+                 one from: add `command` to it",
+                container.text("name")
             );
         }
-        let program = Program {
+        Ok(Program {
             words,
             variables,
             directory: Some(container.text("workingDir"))
                 .filter(|directory| !directory.is_empty())
                 .map(PathBuf::from)
-                .or_else(|| std::env::current_dir().ok()),
-            user: self.identity(pod, container, "runAsUser"),
+                .or_else(|| {
+                    let here = self.settings.root.is_none();
+                    here.then(std::env::current_dir)?.ok()
+                }),
+            user,
             group: self.identity(pod, container, "runAsGroup"),
-        };
-        let log = log_path(&self.settings.directory, pod_ref, name, attempt);
-        Ok(Launch {
-            pod: pod_ref.clone(),
-            container: name.to_owned(),
-            binary: self.settings.binary.clone(),
-            isolation: self.settings.isolation,
-            recipe: Recipe {
-                hostname: pod.hostname().to_owned(),
-                root: self.settings.root.clone(),
-                scratch,
-                mounts: self.mounts(placed, pod, container, &message)?,
-                program,
-            },
-            log,
-            message,
-            falls_back_to_log: container.falls_back_to_log(),
-            probes: Probes::of(container, &placed.ip),
-            tee: (self.tee)(object, name),
-            reports: self.reports.clone(),
         })
     }
 
@@ -334,6 +353,7 @@ impl Runner {
             let program = planner::contract::AGENT_PROGRAM;
             mounts.push(mount(agent, program, true));
         }
+        mounts.extend(self.settings.mounts.iter().cloned());
         let volumes = placed.directory.join("volumes");
         for wanted in container.list("volumeMounts") {
             let target = wanted["mountPath"].as_str().unwrap_or("");

@@ -14,7 +14,7 @@ use crate::local::cluster::Local;
 use crate::local::here;
 use crate::local::output::Output;
 use crate::local::runner::{Settings, Tee};
-use crate::local::stages::recipe::Isolation;
+use crate::local::stages::recipe::{Isolation, Mount};
 use crate::manifest::{self, Manifest};
 use crate::site::Site;
 use crate::state::Run;
@@ -29,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let mut objects = checked(&manifest)?;
     let namespace = namespace(global, &objects);
     let job = adapt(&mut objects, args, &namespace, &manifest)?;
-    if args.place.root.is_none() {
+    if args.place.root.is_none() && args.place.mounts.is_empty() {
         require_program(&job)?;
     }
     let run = Run::begin()?;
@@ -227,7 +227,9 @@ fn adapt(
             }
             if !args.command.is_empty() {
                 let container = &mut launcher["template"]["spec"]["containers"][0];
-                container["command"] = json!(args.command);
+                // Dollars of this command line are the program's, not for `$(NAME)`.
+                let words = args.command.iter().map(|word| word.replace('$', "$$"));
+                container["command"] = json!(words.collect::<Vec<String>>());
                 container["args"] = json!([]);
             }
         }
@@ -331,9 +333,29 @@ pub(crate) fn settings(run: &Run, place: &PlaceArgs) -> Result<Settings> {
         agent: here::agent(),
         isolation,
         root,
+        mounts: mounts(&place.mounts)?,
         variables,
         seed: std::process::id(),
     })
+}
+
+/// `SOURCE:TARGET[:ro]`.
+fn mounts(given: &[String]) -> Result<Vec<Mount>> {
+    let mount = |text: &String| {
+        let mut parts = text.split(':');
+        let (source, target, mode) = (parts.next(), parts.next(), parts.next());
+        let (Some(source), Some(target)) = (source, target.filter(|to| to.starts_with('/'))) else {
+            let text = format!("--mount {text}: write SOURCE:/ABSOLUTE/TARGET, or add :ro");
+            return Err(Failure::usage(text).into());
+        };
+        let path = std::path::Path::new(source).canonicalize();
+        Ok(Mount {
+            source: path.with_context(|| format!("cannot mount {source}"))?,
+            target: target.into(),
+            read_only: mode == Some("ro"),
+        })
+    };
+    given.iter().map(mount).collect()
 }
 
 fn introduce(global: &Global, manifest: &Manifest, job: &Value, settings: &Settings) {

@@ -98,6 +98,28 @@ pub(crate) fn words(container: Container<'_>, variables: &[(String, String)]) ->
         .collect()
 }
 
+/// Another user's home is not ours.
+pub(crate) fn become_user(variables: &mut Vec<(String, String)>, user: u32) {
+    if user == rustix::process::geteuid().as_raw() {
+        return;
+    }
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let account = accounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let own = fields.get(2).and_then(|id| id.parse::<u32>().ok()) == Some(user);
+        own.then(|| (fields[0].to_owned(), fields.get(5).map(ToString::to_string)))
+    });
+    let (name, home) = account.unwrap_or((user.to_string(), None));
+    // Open MPI crashes without one.
+    let home = home
+        .filter(|home| std::path::Path::new(home).is_dir())
+        .unwrap_or_else(|| "/tmp".to_owned());
+    for (key, value) in [("HOME", home), ("USER", name.clone()), ("LOGNAME", name)] {
+        variables.retain(|(known, _)| known != key);
+        variables.push((key.to_owned(), value));
+    }
+}
+
 /// A field of the pod, as `fieldRef` names it.
 pub(crate) fn field(pod: Pod<'_>, path: &str, ip: &str) -> Result<String> {
     if let Some((field, key)) = path

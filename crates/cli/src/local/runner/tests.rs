@@ -49,6 +49,7 @@ fn world(name: &str, isolation: Isolation) -> World {
         agent: None,
         isolation,
         root: None,
+        mounts: Vec::new(),
         variables: Vec::new(),
         seed: std::process::id(),
     };
@@ -393,15 +394,33 @@ async fn probes_ask_by_command_and_by_port() {
 }
 
 #[tokio::test]
-async fn an_absolute_path_that_only_a_mount_could_give_is_an_error_without_namespaces() {
+async fn without_namespaces_volumes_are_reached_through_words_and_variables() {
     let mut world = world("bare", Isolation::Bare);
     let object = pod(
         "b",
-        shell("hostname >/dev/null; echo $TMPDIR; touch $TMPDIR/x"),
+        json!({
+            "volumes": [{"name": "cfg", "configMap": {"name": "c"}}],
+            "containers": [{
+                "name": "main",
+                "command": ["sh", "-c", "cat $FILE /etc/mpi-of-test/a; echo bye >/dev/termination-log"],
+                "env": [{"name": "FILE", "value": "/etc/mpi-of-test/a"}],
+                "volumeMounts": [{"name": "cfg", "mountPath": "/etc/mpi-of-test"}],
+            }],
+        }),
     );
-    let (code, log) = world.run(&object).await;
-    assert_eq!(code, 0, "{log}");
-    assert!(log.contains("pods/uid-b/tmp"), "{log}");
+    let book = json!({"data": {"a": "here\n"}});
+    world
+        .books
+        .lock()
+        .unwrap()
+        .insert("ConfigMap/c".to_owned(), book);
+    world.start(&object);
+    let (code, _, message) = world.end().await;
+    let log = world.log(&object);
+    assert_eq!(
+        (code, message.as_str(), log.as_str()),
+        (0, "bye\n", "here\nhere\n")
+    );
     world.close().await;
 }
 

@@ -118,8 +118,8 @@ fn files(pod: Pod<'_>, volume: &Value, library: &Library) -> Result<Option<Files
         files = from_pod(pod, source, mode(source, MODE))?;
     } else {
         let known = ["emptyDir", "hostPath", "name", "ephemeral"];
-        let object = volume.as_object().into_iter().flatten();
-        for (kind, _) in object.filter(|(kind, _)| !known.contains(&kind.as_str())) {
+        let mut kinds = volume.as_object().into_iter().flatten();
+        if let Some((kind, _)) = kinds.find(|(kind, _)| !known.contains(&kind.as_str())) {
             let name = volume["name"].as_str().unwrap_or("");
             bail!("volume {name}: there is no {kind} on this machine; use hostPath or emptyDir");
         }
