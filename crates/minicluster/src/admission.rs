@@ -57,11 +57,19 @@ fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal
             text(&account),
             text(&account)
         );
-        return Err(Refusal::forbidden(call.resource.of(), &call.name, &why, Vec::new()));
+        return Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            Vec::new(),
+        ));
     }
     spec["serviceAccount"] = account;
     priority(cluster, call, spec)?;
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
         let tolerated = items(&spec["tolerations"]).iter().any(|one| {
             let any = text(&one["key"]).is_empty() && one["operator"] == "Exists";
             let effect = text(&one["effect"]);
@@ -93,7 +101,9 @@ fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refu
     };
     let class = if name.is_empty() {
         let mut classes = cluster.store.list(&kind, None, None);
-        classes.find(|class| class["globalDefault"] == true).cloned()
+        classes
+            .find(|class| class["globalDefault"] == true)
+            .cloned()
     } else {
         cluster.store.get(&Key::new(&kind, "", &name)).cloned()
     };
@@ -106,7 +116,12 @@ fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refu
         (None, None) if name.is_empty() => (0.into(), json!("PreemptLowerPriority")),
         (None, None) => {
             let why = format!("no PriorityClass with name {name} was found");
-            return Err(Refusal::forbidden(call.resource.of(), &call.name, &why, Vec::new()));
+            return Err(Refusal::forbidden(
+                call.resource.of(),
+                &call.name,
+                &why,
+                Vec::new(),
+            ));
         }
     };
     let written = spec["priority"].as_i64();
@@ -116,7 +131,12 @@ fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refu
              admission controller computed {value} from the given PriorityClass name",
             written.unwrap_or_default()
         );
-        return Err(Refusal::forbidden(call.resource.of(), &call.name, &why, Vec::new()));
+        return Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            Vec::new(),
+        ));
     }
     spec["priority"] = value;
     fill(spec, "preemptionPolicy", policy);
@@ -150,6 +170,11 @@ impl Cluster {
             "metadata.namespace",
             format!("namespace {} is being terminated", call.namespace),
         );
-        Err(Refusal::forbidden(call.resource.of(), &call.name, &why, vec![cause]))
+        Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            vec![cause],
+        ))
     }
 }

@@ -127,7 +127,10 @@ impl Cluster {
     ) -> Result<Call, Refusal> {
         let header = |name: http::header::HeaderName| {
             let value = request.headers().get(name);
-            value.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+            value
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned()
         };
         let resource = self
             .kinds
@@ -142,7 +145,11 @@ impl Cluster {
             "" => {
                 let agent = header(http::header::USER_AGENT);
                 let first = agent.split('/').next().unwrap_or_default().to_owned();
-                if first.is_empty() { "unknown".to_owned() } else { first }
+                if first.is_empty() {
+                    "unknown".to_owned()
+                } else {
+                    first
+                }
             }
             named => named.to_owned(),
         };
@@ -152,7 +159,11 @@ impl Cluster {
             sub: target.sub,
             form: request::form(&header(http::header::ACCEPT)).or_else(|refusal| {
                 // Logs are text whatever was asked for.
-                if request.uri().path().ends_with("/log") { Ok(Form::Whole) } else { Err(refusal) }
+                if request.uri().path().ends_with("/log") {
+                    Ok(Form::Whole)
+                } else {
+                    Err(refusal)
+                }
             })?,
             params,
             now,
@@ -163,7 +174,12 @@ impl Cluster {
             warnings: Vec::new(),
             resource,
         };
-        if let Some(said) = call.resource.custom.as_ref().and_then(|custom| custom.deprecated.clone()) {
+        if let Some(said) = call
+            .resource
+            .custom
+            .as_ref()
+            .and_then(|custom| custom.deprecated.clone())
+        {
             call.warnings.push(said);
         }
         Ok(call)
@@ -180,7 +196,10 @@ impl Cluster {
             ("GET", true) if call.params.flag("watch") => self.watch(call),
             ("GET", true) => self.list(call),
             ("GET", false) => {
-                let object = self.store.get(&call.key()).ok_or_else(|| call.not_found())?;
+                let object = self
+                    .store
+                    .get(&call.key())
+                    .ok_or_else(|| call.not_found())?;
                 Ok(Outcome::Object(200, Arc::clone(object)))
             }
             ("POST", true) => self.create(call),
@@ -199,7 +218,10 @@ pub(crate) fn whole(code: u16, body: Vec<u8>, warnings: &[String]) -> Answer {
         .status(code)
         .header(http::header::CONTENT_TYPE, "application/json");
     for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+        let quoted = warning
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', " ");
         let header = format!("299 - \"{quoted}\"");
         if let Ok(value) = http::HeaderValue::from_str(&header) {
             response = response.header(http::header::WARNING, value);

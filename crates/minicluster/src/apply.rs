@@ -83,7 +83,11 @@ impl Managed {
             let manager = Manager {
                 applied,
                 name: text("manager"),
-                version: if applied { String::new() } else { version.clone() },
+                version: if applied {
+                    String::new()
+                } else {
+                    version.clone()
+                },
                 subresource: text("subresource"),
             };
             let share = Share {
@@ -111,8 +115,20 @@ impl Managed {
         let mut entries: Vec<(&Manager, &Share)> = self.0.iter().collect();
         entries.sort_by(|(a, share_a), (b, share_b)| {
             let rank = |manager: &Manager| u8::from(!manager.applied);
-            (rank(a), &share_a.time, &a.name, &share_a.version, &a.subresource)
-                .cmp(&(rank(b), &share_b.time, &b.name, &share_b.version, &b.subresource))
+            (
+                rank(a),
+                &share_a.time,
+                &a.name,
+                &share_a.version,
+                &a.subresource,
+            )
+                .cmp(&(
+                    rank(b),
+                    &share_b.time,
+                    &b.name,
+                    &share_b.version,
+                    &b.subresource,
+                ))
         });
         let entries: Vec<Value> = entries.into_iter().map(entry).collect();
         let Some(metadata) = object["metadata"].as_object_mut() else {
@@ -126,7 +142,13 @@ impl Managed {
     }
 
     /// After an update from `before` to `after`: who writes owns what changed.
-    pub(crate) fn update(&mut self, before: &Value, after: &Value, schema: &Schema, by: Writer<'_>) {
+    pub(crate) fn update(
+        &mut self,
+        before: &Value,
+        after: &Value,
+        schema: &Schema,
+        by: Writer<'_>,
+    ) {
         let mut change = typed::compare(before, after, schema);
         for path in by.ignores {
             change.exclude(path);
@@ -171,7 +193,10 @@ impl Managed {
         let excess = updaters.len() - UPDATERS_MAX + 1;
         let mut lump: Option<Share> = None;
         for (_, manager) in updaters.into_iter().take(excess) {
-            let share = self.0.remove(&manager).expect("the manager was listed above");
+            let share = self
+                .0
+                .remove(&manager)
+                .expect("the manager was listed above");
             lump = Some(match lump {
                 None => share,
                 Some(lump) => Share {
@@ -202,7 +227,9 @@ impl Managed {
         for path in by.ignores {
             set = set.without(path);
         }
-        let time = last.as_ref().map_or_else(|| format::seconds(by.now), |share| share.time.clone());
+        let time = last
+            .as_ref()
+            .map_or_else(|| format::seconds(by.now), |share| share.time.clone());
         let unchanged_set = last.as_ref().is_some_and(|share| share.fields == set);
         self.0.insert(
             me.clone(),
@@ -287,7 +314,11 @@ impl Writer<'_> {
         Manager {
             applied,
             name: self.name.to_owned(),
-            version: if applied { String::new() } else { self.version.to_owned() },
+            version: if applied {
+                String::new()
+            } else {
+                self.version.to_owned()
+            },
             subresource: self.subresource.to_owned(),
         }
     }
@@ -318,7 +349,10 @@ fn entry((manager, share): (&Manager, &Share)) -> Value {
     entry.insert("fieldsType".to_owned(), "FieldsV1".into());
     entry.insert("fieldsV1".to_owned(), share.fields.body());
     if !manager.subresource.is_empty() {
-        entry.insert("subresource".to_owned(), manager.subresource.as_str().into());
+        entry.insert(
+            "subresource".to_owned(),
+            manager.subresource.as_str().into(),
+        );
     }
     Value::Object(entry)
 }

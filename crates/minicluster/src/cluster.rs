@@ -1,15 +1,24 @@
 //! The cluster as a value: what it is made of and the few ways to move it. Decides the order of
 //! its parts' steps; the parts decide the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::api::Call;
+use crate::api::request::{Form, Params};
+use crate::api::status::Refusal;
 use crate::api::store::{Key, KindId, Store};
 use crate::api::watch::Watch;
+use crate::builtin::text;
+use crate::garbage::Garbage;
+use crate::jobs::Jobs;
 use crate::kinds::Kinds;
+use crate::kubelet::machine::Kubelet;
 use crate::kubelet::{Order, PodRef, Report};
+use crate::scheduler::Scheduler;
 use crate::schema::format;
 use crate::seed::Seed;
 
@@ -92,6 +101,10 @@ pub struct Cluster {
     pub(crate) addresses: u32,
     /// Times at which watches end.
     pub(crate) alarms: BTreeSet<Timestamp>,
+    pub(crate) garbage: Garbage,
+    pub(crate) jobs: Jobs,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) kubelet: Kubelet,
 }
 
 impl Default for Config {
@@ -117,11 +130,16 @@ impl Cluster {
             config,
             addresses: 0,
             alarms: BTreeSet::new(),
+            garbage: Garbage::default(),
+            jobs: Jobs::default(),
+            scheduler: Scheduler::default(),
+            kubelet: Kubelet::default(),
         };
         let start = Timestamp::UNIX_EPOCH;
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             cluster.make_namespace(start, name);
         }
+        cluster.make_node(start);
         cluster
     }
 
@@ -179,21 +197,190 @@ impl Cluster {
         self.store.put(&key, account);
     }
 
-    /// Lets controllers act on what changed. The orders are for the runner.
-    pub fn tick(&mut self, _now: Timestamp) -> Vec<Order> {
-        Vec::new()
+    /// The node's labels.
+    pub(crate) fn node_labels(&self) -> BTreeMap<String, String> {
+        let name = self.config.node.as_ref().map(|node| node.name.clone());
+        let pairs = [
+            ("kubernetes.io/hostname", name.unwrap_or_default()),
+            ("kubernetes.io/os", "linux".to_owned()),
+            ("kubernetes.io/arch", "amd64".to_owned()),
+        ];
+        pairs.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
-    /// Takes in what the runner says.
-    pub fn report(&mut self, _now: Timestamp, _report: Report) {}
+    fn make_node(&mut self, now: Timestamp) {
+        let Some(node) = self.config.node.clone() else {
+            return;
+        };
+        let mut amounts =
+            json!({"cpu": node.cpu, "memory": node.memory, "pods": node.pods.to_string()});
+        for (name, amount) in &node.extended {
+            amounts[name] = amount.as_str().into();
+        }
+        let time = format::seconds(now);
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": node.name,
+                "uid": self.seed.uid(),
+                "creationTimestamp": time,
+                "labels": self.node_labels(),
+            },
+            "spec": {},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "addresses": [
+                    {"type": "InternalIP", "address": node.ip},
+                    {"type": "Hostname", "address": node.name},
+                ],
+                "conditions": [{
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "message": "this machine is the node",
+                    "lastHeartbeatTime": time,
+                    "lastTransitionTime": time,
+                }],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+                "nodeInfo": {"kubeletVersion": "v1.37.1+minicluster", "operatingSystem": "linux", "architecture": "amd64"},
+            },
+        });
+        let key = Key::new(&KindId::new("", "nodes"), "", &node.name);
+        self.store.put(&key, object);
+    }
+
+    /// Lets controllers act on what changed. The orders are for the runner.
+    pub fn tick(&mut self, now: Timestamp) -> Vec<Order> {
+        while self.alarms.first().is_some_and(|at| *at <= now) {
+            self.alarms.pop_first();
+        }
+        let node = self.config.node.as_ref().map(|node| node.name.clone());
+        let mut orders = Vec::new();
+        loop {
+            for change in self.store.changes() {
+                self.garbage.note(&change, &self.store);
+                if !self.config.controllers {
+                    continue;
+                }
+                self.jobs.note(&change);
+                if change.key.kind.is("/pods") {
+                    self.scheduler.note(&change);
+                    if let Some(node) = &node {
+                        self.kubelet.note(&change, node);
+                    }
+                } else if change.key.kind.0.ends_with("/podgroups") {
+                    self.scheduler.stir();
+                }
+            }
+            self.collect_garbage(now);
+            if self.config.controllers {
+                self.run_jobs(now);
+                self.schedule(now);
+                orders.append(&mut self.run_kubelet(now));
+            }
+            if !self.store.has_changes() {
+                return orders;
+            }
+        }
+    }
+
+    /// Takes in what the runner says; its consequences come with the next [`Self::tick`].
+    pub fn report(&mut self, now: Timestamp, report: Report) {
+        self.kubelet.report(now, report);
+    }
 
     /// [`Self::tick`] has something to do now.
     pub fn is_restless(&self) -> bool {
-        self.store.has_changes()
+        self.store.has_changes() || self.kubelet.is_restless()
     }
 
     /// When [`Self::tick`] has something to do although nothing happened.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.alarms.first().copied()
+        let alarms = [
+            self.alarms.first().copied(),
+            self.jobs.next_wake(),
+            self.kubelet.next_wake(),
+        ];
+        alarms.into_iter().flatten().min()
+    }
+
+    /// Creates an object as a controller of the cluster.
+    pub(crate) fn create_internal(
+        &mut self,
+        now: Timestamp,
+        (group, version, plural): (&str, &str, &str),
+        namespace: &str,
+        object: Value,
+        manager: &str,
+    ) -> Result<Arc<Value>, Refusal> {
+        let resource = self.kinds.get(group, version, plural).cloned();
+        let resource = resource.ok_or_else(Refusal::no_such_path)?;
+        let mut call = Call {
+            api_version: resource.api_version(),
+            resource,
+            namespace: namespace.to_owned(),
+            name: String::new(),
+            sub: String::new(),
+            params: Params::default(),
+            form: Form::Whole,
+            now,
+            manager: manager.to_owned(),
+            body: Vec::new(),
+            content_type: String::new(),
+            warnings: Vec::new(),
+        };
+        let object = self.read(&mut call, object)?;
+        self.create_object(&mut call, object)
+    }
+
+    /// Records an event about an object.
+    pub(crate) fn say(
+        &mut self,
+        now: Timestamp,
+        about: &Value,
+        kind: &str,
+        reason: &str,
+        message: &str,
+        component: &str,
+    ) {
+        let metadata = &about["metadata"];
+        let namespace = match text(&metadata["namespace"]) {
+            "" => "default",
+            namespace => namespace,
+        };
+        let name = format!("{}.{}", text(&metadata["name"]), self.seed.suffix());
+        let time = format::seconds(now);
+        let event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": self.seed.uid(),
+                "creationTimestamp": time,
+            },
+            "involvedObject": {
+                "kind": about["kind"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "apiVersion": about["apiVersion"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "reason": reason,
+            "message": message,
+            "source": {"component": component},
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+            "type": kind,
+            "eventTime": null,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        });
+        let key = Key::new(&KindId::new("", "events"), namespace, &name);
+        self.store.put(&key, event);
     }
 }

@@ -16,7 +16,9 @@ pub(crate) fn set(
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
-    let list = status["conditions"].as_array_mut().expect("it was made a list above");
+    let list = status["conditions"]
+        .as_array_mut()
+        .expect("it was made a list above");
     let before = list.iter().position(|one| one["type"] == kind);
     let since = before
         .map(|index| &list[index])

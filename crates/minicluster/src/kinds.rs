@@ -119,14 +119,6 @@ impl Kinds {
         self.served.get(&key)
     }
 
-    /// By kind instead of plural.
-    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        self.all()
-            .find(|one| one.group == group && one.version == version && one.kind == kind)
-            .or_else(|| self.all().find(|one| one.group == group && one.kind == kind))
-    }
-
     /// Any version of a stored kind; the storage version where there is a choice.
     pub(crate) fn of_id(&self, id: &KindId) -> Option<&Arc<Resource>> {
         let mut versions = self.all().filter(|one| one.id == *id);
@@ -181,7 +173,10 @@ fn defined(definition: &Value, name: &str) -> Vec<Resource> {
         let items = value.as_array().into_iter().flatten();
         items.map(text).collect()
     };
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let versions = spec["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let storage = versions
         .iter()
         .find(|version| version["storage"] == true)
@@ -198,7 +193,12 @@ fn defined(definition: &Value, name: &str) -> Vec<Resource> {
             let deprecated = (version["deprecated"] == true).then(|| {
                 let said = text(&version["deprecationWarning"]);
                 if said.is_empty() {
-                    format!("{}/{} {} is deprecated", text(&spec["group"]), text(&version["name"]), text(&names["kind"]))
+                    format!(
+                        "{}/{} {} is deprecated",
+                        text(&spec["group"]),
+                        text(&version["name"]),
+                        text(&names["kind"])
+                    )
                 } else {
                     said
                 }

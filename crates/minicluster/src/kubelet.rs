@@ -8,8 +8,9 @@
 
 use serde_json::Value;
 
-
-
+pub(crate) mod life;
+pub(crate) mod machine;
+pub(crate) mod status;
 
 /// Which pod. A pod that is deleted and made again under its old name has another `uid`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,7 +141,12 @@ pub enum Report {
 impl PodRef {
     /// Of a stored Pod.
     pub fn of(pod: &Value) -> Self {
-        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            pod["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         Self {
             namespace: text("namespace"),
             name: text("name"),

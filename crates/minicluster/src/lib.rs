@@ -21,10 +21,13 @@ mod apply;
 mod builtin;
 mod cluster;
 mod conditions;
+mod garbage;
+mod jobs;
 mod kinds;
 pub mod kubelet;
 mod names;
 mod patch;
+mod scheduler;
 mod schema;
 mod seed;
 #[cfg(feature = "service")]

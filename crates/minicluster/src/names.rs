@@ -39,7 +39,9 @@ pub(crate) fn label_value(text: &str) -> Option<String> {
         return Some(too_long(63));
     }
     let fits = text.is_empty()
-        || words(text, |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        || words(text, |byte| {
+            byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
+        });
     (!fits).then(|| LABEL.to_owned())
 }
 
@@ -61,7 +63,9 @@ pub(crate) fn qualified(text: &str) -> Option<String> {
     if name.len() > 63 {
         return Some(format!("name part {}", too_long(63)));
     }
-    let fits = words(name, |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let fits = words(name, |byte| {
+        byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
+    });
     (!fits).then(|| NAME_PART.to_owned())
 }
 

@@ -106,11 +106,6 @@ impl Schema {
     pub(crate) fn field(&self, name: &str) -> Option<&Arc<Self>> {
         self.fields.get(name).or(self.values.as_ref())
     }
-
-    /// Nothing is known of what lies within.
-    pub(crate) fn is_opaque(&self) -> bool {
-        self.fields.is_empty() && self.values.is_none() && self.items.is_none()
-    }
 }
 
 /// Reads schema documents; named types are read once.
@@ -257,7 +252,12 @@ fn limits(document: &Value) -> Option<Box<Limits>> {
     let number = |name: &str| document.get(name).and_then(Value::as_f64);
     let count = |name: &str| document.get(name).and_then(Value::as_u64);
     let flag = |name: &str| document.get(name) == Some(&Value::Bool(true));
-    let text = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
+    let text = |name: &str| {
+        document
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let limits = Limits {
         one_of: document
             .get("enum")

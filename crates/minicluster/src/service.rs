@@ -58,7 +58,10 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Cluster> {
-        self.0.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .cluster
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at or moves the cluster; watches hear of what changed.
@@ -93,7 +96,11 @@ impl Shared {
 
     /// Ready once something waits for [`Self::tick`]. For one driver at a time.
     pub fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         waiting.driver = Some(context.waker().clone());
         drop(waiting);
         if self.lock().is_restless() {
@@ -122,14 +129,21 @@ impl Shared {
             Answer::Watch(watch) => {
                 // The driver has one more time to wake at.
                 self.wake(true);
-                streaming("application/json", Body::Watch(self.clone(), Box::new(watch)))
+                streaming(
+                    "application/json",
+                    Body::Watch(self.clone(), Box::new(watch)),
+                )
             }
             Answer::Log(query) => streaming("text/plain", Body::Log((self.0.logs)(query))),
         }
     }
 
     fn wake(&self, driver: bool) {
-        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let watches = std::mem::take(&mut waiting.watches);
         let driver = if driver { waiting.driver.take() } else { None };
         drop(waiting);
@@ -176,7 +190,11 @@ impl http_body::Body for Body {
                 .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
             Self::Watch(shared, watch) => {
                 // Registered first, so that no change falls between looking and waiting.
-                let mut waiting = shared.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut waiting = shared
+                    .0
+                    .waiting
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 waiting.watches.push(context.waker().clone());
                 drop(waiting);
                 let now = (shared.0.clock)();

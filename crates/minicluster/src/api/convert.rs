@@ -79,7 +79,10 @@ fn open_top(resource: &Resource) -> crate::schema::Schema {
     }
 }
 
-fn rename(object: &mut Value, way: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
+fn rename(
+    object: &mut Value,
+    way: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) {
     let Some(fields) = object.as_object_mut() else {
         return;
     };

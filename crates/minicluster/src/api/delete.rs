@@ -55,22 +55,34 @@ impl Options {
             "" => call.params.text("propagationPolicy"),
             named => named,
         };
-        let orphans = body["orphanDependents"]
-            .as_bool()
-            .or_else(|| call.params.has("orphanDependents").then(|| call.params.flag("orphanDependents")));
+        let orphans = body["orphanDependents"].as_bool().or_else(|| {
+            call.params
+                .has("orphanDependents")
+                .then(|| call.params.flag("orphanDependents"))
+        });
         let propagation = match (propagation, orphans) {
             ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
             ("Foreground", _) => Some(Propagation::Foreground),
             ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
             ("", None) => None,
             (other, _) => {
-                let supported = [json!("Background"), json!("Foreground"), json!("Orphan"), json!(null)];
+                let supported = [
+                    json!("Background"),
+                    json!("Foreground"),
+                    json!("Orphan"),
+                    json!(null),
+                ];
                 let cause = super::status::Cause::unsupported(
                     "propagationPolicy",
                     &json!(other),
                     &supported[..3],
                 );
-                return Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+                return Err(Refusal::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    vec![cause],
+                ));
             }
         };
         let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
@@ -103,7 +115,8 @@ impl Cluster {
     }
 
     pub(crate) fn delete_collection(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
-        if matches!(call.resource.kind.as_str(), "Namespace" | "Service") && call.resource.custom.is_none()
+        if matches!(call.resource.kind.as_str(), "Namespace" | "Service")
+            && call.resource.custom.is_none()
             && call.resource.kind == "Namespace"
         {
             return Err(Refusal::method_not_allowed());
@@ -120,7 +133,12 @@ impl Cluster {
                 Err(refusal) => return Err(refusal),
             }
         }
-        Ok(Outcome::Written(self.write_list(call, &deleted, self.store.revision(), None)))
+        Ok(Outcome::Written(self.write_list(
+            call,
+            &deleted,
+            self.store.revision(),
+            None,
+        )))
     }
 
     fn selected(&self, call: &Call, selector: &Selector) -> Vec<Key> {
@@ -156,7 +174,10 @@ impl Cluster {
         let marked = !before["metadata"]["deletionTimestamp"].is_null();
         if grace == 0 && !waits {
             if options.dry_run {
-                return Ok(Deleted { object: before, gone: true });
+                return Ok(Deleted {
+                    object: before,
+                    gone: true,
+                });
             }
             let object = self.erase(key).unwrap_or(before);
             return Ok(Deleted { object, gone: true });
@@ -164,7 +185,9 @@ impl Cluster {
         let earlier = before["metadata"]["deletionGracePeriodSeconds"].as_i64();
         if !marked || earlier.is_some_and(|earlier| grace < earlier) {
             let start = if marked { started(&before) } else { now };
-            let end = start.checked_add(SignedDuration::from_secs(grace)).unwrap_or(start);
+            let end = start
+                .checked_add(SignedDuration::from_secs(grace))
+                .unwrap_or(start);
             object["metadata"]["deletionTimestamp"] = format::seconds(end).into();
             object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             if !marked && resource.counts_generations() {
@@ -176,12 +199,21 @@ impl Cluster {
             }
         }
         if options.dry_run {
-            return Ok(Deleted { object: Arc::new(object), gone: false });
+            return Ok(Deleted {
+                object: Arc::new(object),
+                gone: false,
+            });
         }
         if object == *before {
-            return Ok(Deleted { object: before, gone: false });
+            return Ok(Deleted {
+                object: before,
+                gone: false,
+            });
         }
-        Ok(Deleted { object: self.store.put(key, object), gone: false })
+        Ok(Deleted {
+            object: self.store.put(key, object),
+            gone: false,
+        })
     }
 
     /// Removes an object for good.
@@ -213,15 +245,22 @@ pub(crate) fn key_of(kind: &KindId, object: &Value) -> Key {
 
 fn started(object: &Value) -> Timestamp {
     let metadata = &object["metadata"];
-    let end: Timestamp = text(&metadata["deletionTimestamp"]).parse().unwrap_or_default();
+    let end: Timestamp = text(&metadata["deletionTimestamp"])
+        .parse()
+        .unwrap_or_default();
     let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    end.checked_sub(SignedDuration::from_secs(grace)).unwrap_or(end)
+    end.checked_sub(SignedDuration::from_secs(grace))
+        .unwrap_or(end)
 }
 
 fn check(resource: &Resource, key: &Key, object: &Value, options: &Options) -> Result<(), Refusal> {
     let facts = [
         ("UID", &options.uid, &object["metadata"]["uid"]),
-        ("ResourceVersion", &options.version, &object["metadata"]["resourceVersion"]),
+        (
+            "ResourceVersion",
+            &options.version,
+            &object["metadata"]["resourceVersion"],
+        ),
     ];
     for (what, wanted, found) in facts {
         if let Some(wanted) = wanted
@@ -240,7 +279,11 @@ fn check(resource: &Resource, key: &Key, object: &Value, options: &Options) -> R
 /// The wish about dependents is kept in the object until it is fulfilled.
 fn propagate(resource: &Resource, object: &mut Value, options: &Options) {
     // Jobs leave their pods behind unless told otherwise.
-    let usual = if resource.is("Job") { Propagation::Orphan } else { Propagation::Background };
+    let usual = if resource.is("Job") {
+        Propagation::Orphan
+    } else {
+        Propagation::Background
+    };
     let held = items(&object["metadata"]["finalizers"]);
     let has = |name: &str| held.iter().any(|one| one == name);
     let propagation = options.propagation.unwrap_or(if has(ORPHAN) {
@@ -260,13 +303,19 @@ fn propagate(resource: &Resource, object: &mut Value, options: &Options) {
         Propagation::Foreground => finalizers.push(FOREGROUND.into()),
         Propagation::Orphan => finalizers.push(ORPHAN.into()),
     }
-    let list = if finalizers.is_empty() { Value::Null } else { Value::Array(finalizers) };
+    let list = if finalizers.is_empty() {
+        Value::Null
+    } else {
+        Value::Array(finalizers)
+    };
     super::write::set_or_remove(&mut object["metadata"], "finalizers", &list);
 }
 
 /// How long a pod may take to stop.
 fn pod_grace(pod: &Value, options: &Options) -> i64 {
-    let usual = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    let usual = pod["spec"]["terminationGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(30);
     let grace = options.grace.unwrap_or(usual).max(0);
     let unbound = text(&pod["spec"]["nodeName"]).is_empty();
     let over = matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed");

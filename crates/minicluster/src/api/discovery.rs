@@ -32,7 +32,9 @@ impl Cluster {
             return None;
         }
         let accept = request.headers().get(http::header::ACCEPT);
-        let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let accept = accept
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         let aggregated = accept.contains("as=APIGroupDiscoveryList") && accept.contains("v=v2");
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let body = match parts.as_slice() {
@@ -86,7 +88,11 @@ impl Cluster {
         groups
     }
 
-    fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
+    fn of_version<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.kinds
             .all()
             .filter(move |one| one.group == group && one.version == version)
@@ -141,10 +147,11 @@ impl Cluster {
         } else {
             self.groups().into_iter().collect()
         };
-        let items: Vec<Value> = groups
-            .iter()
-            .map(|(group, versions)| {
-                let versions: Vec<Value> = versions
+        let items: Vec<Value> =
+            groups
+                .iter()
+                .map(|(group, versions)| {
+                    let versions: Vec<Value> = versions
                     .iter()
                     .map(|version| {
                         let resources: Vec<Value> =
@@ -152,13 +159,13 @@ impl Cluster {
                         json!({"version": version, "resources": resources, "freshness": "Current"})
                     })
                     .collect();
-                let mut metadata = json!({"creationTimestamp": null});
-                if !group.is_empty() {
-                    metadata["name"] = group.as_str().into();
-                }
-                json!({"metadata": metadata, "versions": versions})
-            })
-            .collect();
+                    let mut metadata = json!({"creationTimestamp": null});
+                    if !group.is_empty() {
+                        metadata["name"] = group.as_str().into();
+                    }
+                    json!({"metadata": metadata, "versions": versions})
+                })
+                .collect();
         let body = json!({
             "kind": "APIGroupDiscoveryList",
             "apiVersion": "apidiscovery.k8s.io/v2",
@@ -200,7 +207,8 @@ fn version() -> Value {
 }
 
 fn group(name: &str, versions: &[String]) -> Value {
-    let entry = |version: &String| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    let entry =
+        |version: &String| json!({"groupVersion": format!("{name}/{version}"), "version": version});
     let all: Vec<Value> = versions.iter().map(entry).collect();
     json!({"name": name, "versions": all, "preferredVersion": all.first()})
 }
@@ -208,7 +216,9 @@ fn group(name: &str, versions: &[String]) -> Value {
 /// v2 before v1, v1 before v1beta2, and so on.
 fn rank(version: &str) -> (u8, u32, u32) {
     let rest = version.trim_start_matches('v');
-    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(rest.len());
     let major = rest[..end].parse().unwrap_or(0);
     let (stage, minor) = match &rest[end..] {
         "" => (3, ""),
@@ -235,13 +245,18 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, String, Vec<&'static 
         all.push(("finalize", "Namespace".to_owned(), vec!["update"]));
     }
     if resource.status {
-        all.push(("status", resource.kind.clone(), vec!["get", "patch", "update"]));
+        all.push((
+            "status",
+            resource.kind.clone(),
+            vec!["get", "patch", "update"],
+        ));
     }
     all
 }
 
 fn described(resource: &Resource) -> Value {
-    let kind = |kind: &str| json!({"group": resource.group, "version": resource.version, "kind": kind});
+    let kind =
+        |kind: &str| json!({"group": resource.group, "version": resource.version, "kind": kind});
     let mut body = json!({
         "resource": resource.plural,
         "responseKind": kind(&resource.kind),

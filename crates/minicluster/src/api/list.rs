@@ -51,21 +51,33 @@ impl Token {
 impl Cluster {
     /// What a request is limited to.
     pub(crate) fn selector(&self, call: &Call) -> Result<Selector, Refusal> {
-        let (labels, fields) = (call.params.text("labelSelector"), call.params.text("fieldSelector"));
+        let (labels, fields) = (
+            call.params.text("labelSelector"),
+            call.params.text("fieldSelector"),
+        );
         let selector = Selector::parse(labels, fields).map_err(|why| {
             let resource = &call.resource;
-            let shown = format!("{}/{}, Resource={}", resource.group, resource.version, resource.plural);
-            Refusal::bad_request(format!(
-                "unable to parse selector for {shown:?}: {why}"
-            ))
+            let shown = format!(
+                "{}/{}, Resource={}",
+                resource.group, resource.version, resource.plural
+            );
+            Refusal::bad_request(format!("unable to parse selector for {shown:?}: {why}"))
         })?;
         let custom = call.resource.custom.as_ref();
-        let extra = custom.map(|custom| custom.selectable.as_slice()).unwrap_or_default();
+        let extra = custom
+            .map(|custom| custom.selectable.as_slice())
+            .unwrap_or_default();
         if let Some(field) = selector.unsupported_field(
-            if custom.is_some() { "" } else { &call.resource.plural },
+            if custom.is_some() {
+                ""
+            } else {
+                &call.resource.plural
+            },
             extra,
         ) {
-            return Err(Refusal::bad_request(format!("field label not supported: {field}")));
+            return Err(Refusal::bad_request(format!(
+                "field label not supported: {field}"
+            )));
         }
         Ok(selector)
     }
@@ -84,16 +96,24 @@ impl Cluster {
             return Err(Refusal::too_large_version(wanted, current));
         }
         let exact = wanted.filter(|_| call.params.text("resourceVersionMatch") == "Exact");
-        let revision = token.as_ref().map(|token| token.revision).or(exact).unwrap_or(current);
-        let objects = self.at(call, revision, token.as_ref()).map_err(|TooOld { oldest }| {
-            if token.is_some() {
-                Refusal::expired(TOO_OLD.to_owned())
-            } else {
-                Refusal::expired(format!("too old resource version: {revision} ({oldest})"))
-            }
-        })?;
+        let revision = token
+            .as_ref()
+            .map(|token| token.revision)
+            .or(exact)
+            .unwrap_or(current);
+        let objects = self
+            .at(call, revision, token.as_ref())
+            .map_err(|TooOld { oldest }| {
+                if token.is_some() {
+                    Refusal::expired(TOO_OLD.to_owned())
+                } else {
+                    Refusal::expired(format!("too old resource version: {revision} ({oldest})"))
+                }
+            })?;
         let limit = call.params.number("limit").filter(|limit| *limit > 0);
-        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let limit = limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(usize::MAX);
         let mut page: Vec<Arc<Value>> = Vec::new();
         let mut left = 0_u64;
         for object in objects {
@@ -114,7 +134,9 @@ impl Cluster {
             };
             (token.write(), selector.is_empty().then_some(left))
         });
-        Ok(Outcome::Written(self.write_list(call, &page, revision, more)))
+        Ok(Outcome::Written(
+            self.write_list(call, &page, revision, more),
+        ))
     }
 
     /// The list as text.
@@ -137,7 +159,8 @@ impl Cluster {
     ) -> Result<Vec<Arc<Value>>, TooOld> {
         let kind = &call.resource.id;
         let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-        let start = after.map(|token| (token.namespace.as_str().into(), token.name.as_str().into()));
+        let start =
+            after.map(|token| (token.namespace.as_str().into(), token.name.as_str().into()));
         if revision >= self.store.revision() {
             return Ok(self.store.list(kind, namespace, start).cloned().collect());
         }
@@ -154,7 +177,9 @@ impl Cluster {
             .collect();
         for (key, before) in was {
             let inside = namespace.is_none_or(|namespace| *key.namespace == *namespace)
-                && start.as_ref().is_none_or(|(of, name)| (&key.namespace, &key.name) > (of, name));
+                && start
+                    .as_ref()
+                    .is_none_or(|(of, name)| (&key.namespace, &key.name) > (of, name));
             match before {
                 Some(object) if inside => {
                     all.insert(key, object);

@@ -24,7 +24,9 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
     for resource in kinds.all() {
         let path = path_of(&resource.group, &resource.version);
         // The hash only has to change when the document does.
-        let text = document(kinds, &resource.group, &resource.version).unwrap_or_default().to_string();
+        let text = document(kinds, &resource.group, &resource.version)
+            .unwrap_or_default()
+            .to_string();
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -112,7 +114,10 @@ fn published(document: &Value, wanted: &mut BTreeSet<String>) -> Value {
                     ("x-omit" | "x-always", _) => {}
                     ("$ref", Value::String(target)) => {
                         wanted.insert(target.clone());
-                        out.insert("allOf".to_owned(), json!([{"$ref": format!("{PREFIX}{target}")}]));
+                        out.insert(
+                            "allOf".to_owned(),
+                            json!([{"$ref": format!("{PREFIX}{target}")}]),
+                        );
                     }
                     _ => {
                         out.insert(name.clone(), published(value, wanted));
@@ -141,7 +146,11 @@ fn add_paths(resource: &Resource, name: &str, kind: &Value, paths: &mut Map<Stri
         })
     };
     let root = path_of(&resource.group, &resource.version);
-    let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+    let place = if resource.namespaced {
+        "/namespaces/{namespace}"
+    } else {
+        ""
+    };
     let list = format!("/{root}{place}/{}", resource.plural);
     paths.insert(
         format!("{list}/{{name}}"),
@@ -152,5 +161,8 @@ fn add_paths(resource: &Resource, name: &str, kind: &Value, paths: &mut Map<Stri
             "delete": operation("delete"),
         }),
     );
-    paths.insert(list, json!({"get": operation("list"), "post": operation("post")}));
+    paths.insert(
+        list,
+        json!({"get": operation("list"), "post": operation("post")}),
+    );
 }

@@ -19,12 +19,21 @@ const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+jso
 
 impl Cluster {
     pub(crate) fn patch(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
-        let media = call.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        let media = call
+            .content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         if media == "application/apply-patch+yaml" || media == "application/apply-patch+cbor" {
             return self.apply_patch(call);
         }
         let custom = call.resource.custom.is_some();
-        let known = ["application/merge-patch+json", "application/json-patch+json"];
+        let known = [
+            "application/merge-patch+json",
+            "application/json-patch+json",
+        ];
         let strategic = media == "application/strategic-merge-patch+json";
         if !known.contains(&media.as_str()) && (custom || !strategic) {
             let accepted = if custom {
@@ -39,7 +48,11 @@ impl Cluster {
         }
         let patch: Value = serde_json::from_slice(&call.body)
             .map_err(|error| Refusal::bad_request(error.to_string()))?;
-        let before = self.store.get(&call.key()).cloned().ok_or_else(|| call.not_found())?;
+        let before = self
+            .store
+            .get(&call.key())
+            .cloned()
+            .ok_or_else(|| call.not_found())?;
         let mut object = convert::from_stored(&call.resource, &before);
         match media.as_str() {
             "application/json-patch+json" => {
@@ -64,7 +77,12 @@ impl Cluster {
     fn apply_patch(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
         if call.params.text("fieldManager").is_empty() {
             let cause = Cause::required("fieldManager", "is required for apply patch");
-            return Err(Refusal::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+            return Err(Refusal::invalid(
+                "meta.k8s.io",
+                "PatchOptions",
+                "",
+                vec![cause],
+            ));
         }
         let mut config = request::parse(&call.body).map_err(Refusal::bad_request)?;
         self.check_config(call, &config)?;
@@ -84,7 +102,8 @@ impl Cluster {
             }
             let mut managed = Managed::default();
             let resource = Arc::clone(&call.resource);
-            let object = managed.apply(&json!({}), &config, &schema, writer(call, &resource), force)?;
+            let object =
+                managed.apply(&json!({}), &config, &schema, writer(call, &resource), force)?;
             let mut object = self.read(call, object)?;
             managed.write(&mut object);
             let object = self.create_object(call, object)?;
@@ -102,7 +121,13 @@ impl Cluster {
         }
         let merged = managed.apply(&live, &config, &schema, writer(call, &resource), force)?;
         let mut object = self.read(call, merged)?;
-        for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ] {
             set_or_remove(&mut object["metadata"], field, &before["metadata"][field]);
         }
         let version = text(&config["metadata"]["resourceVersion"]);
@@ -118,7 +143,9 @@ impl Cluster {
 
     fn check_config(&self, call: &mut Call, config: &Value) -> Result<(), Refusal> {
         if !config.is_object() {
-            return Err(Refusal::bad_request("error decoding YAML: the patch is no object"));
+            return Err(Refusal::bad_request(
+                "error decoding YAML: the patch is no object",
+            ));
         }
         let resource = Arc::clone(&call.resource);
         let (version, kind) = (text(&config["apiVersion"]), text(&config["kind"]));
@@ -134,7 +161,10 @@ impl Cluster {
                 call.api_version
             )));
         }
-        if config["metadata"].get("managedFields").is_some_and(|entries| !entries.is_null()) {
+        if config["metadata"]
+            .get("managedFields")
+            .is_some_and(|entries| !entries.is_null())
+        {
             return Err(Refusal::bad_request("metadata.managedFields must be nil"));
         }
         let named = text(&config["metadata"]["name"]);

@@ -37,7 +37,13 @@ pub(crate) fn object(resource: &Resource, object: &Arc<Value>, form: Form, call:
         Form::Metadata => serde_json::to_vec(&metadata(object)),
         Form::Table => {
             let revision = super::store::revision_of(object);
-            serde_json::to_vec(&table(call, std::slice::from_ref(object), revision, None, false))
+            serde_json::to_vec(&table(
+                call,
+                std::slice::from_ref(object),
+                revision,
+                None,
+                false,
+            ))
         }
     };
     text.expect("a JSON value can be written")
@@ -76,10 +82,14 @@ pub(crate) fn list(
         return serde_json::to_vec(&table).expect("a JSON value can be written");
     }
     let (kind, version) = match call.form {
-        Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+        Form::Metadata => (
+            "PartialObjectMetadataList".to_owned(),
+            "meta.k8s.io/v1".to_owned(),
+        ),
         _ => (resource.list_kind.clone(), resource.api_version()),
     };
-    let head = json!({"kind": kind, "apiVersion": version, "metadata": list_metadata(revision, more)});
+    let head =
+        json!({"kind": kind, "apiVersion": version, "metadata": list_metadata(revision, more)});
     let mut text = serde_json::to_vec(&head).expect("a JSON value can be written");
     text.pop();
     text.extend_from_slice(b",\"items\":[");
@@ -123,7 +133,11 @@ pub(crate) fn table(
     let rows: Vec<Value> = page
         .iter()
         .map(|object| {
-            let cells = if bookmark { json!([]) } else { tables::cells(&call.resource, object, call.now) };
+            let cells = if bookmark {
+                json!([])
+            } else {
+                tables::cells(&call.resource, object, call.now)
+            };
             let mut row = json!({"cells": cells});
             if whole {
                 row["object"] = convert::from_stored(&call.resource, object);

@@ -196,12 +196,27 @@ mod tests {
     fn paths_name_their_target() {
         let at = |path: &str| target(path).map(|t| (t.group, t.namespace, t.plural, t.name, t.sub));
         let of = |g: &str, n: &str, p: &str, name: &str, s: &str| {
-            Some((g.to_owned(), n.to_owned(), p.to_owned(), name.to_owned(), s.to_owned()))
+            Some((
+                g.to_owned(),
+                n.to_owned(),
+                p.to_owned(),
+                name.to_owned(),
+                s.to_owned(),
+            ))
         };
         assert_eq!(at("/api/v1/pods"), of("", "", "pods", "", ""));
-        assert_eq!(at("/api/v1/namespaces/a"), of("", "", "namespaces", "a", ""));
-        assert_eq!(at("/api/v1/namespaces/a/status"), of("", "", "namespaces", "a", "status"));
-        assert_eq!(at("/api/v1/namespaces/a/pods/b/log"), of("", "a", "pods", "b", "log"));
+        assert_eq!(
+            at("/api/v1/namespaces/a"),
+            of("", "", "namespaces", "a", "")
+        );
+        assert_eq!(
+            at("/api/v1/namespaces/a/status"),
+            of("", "", "namespaces", "a", "status")
+        );
+        assert_eq!(
+            at("/api/v1/namespaces/a/pods/b/log"),
+            of("", "a", "pods", "b", "log")
+        );
         assert_eq!(
             at("/apis/batch/v1/namespaces/a/jobs/b/status"),
             of("batch", "a", "jobs", "b", "status")

@@ -36,30 +36,6 @@ impl Selector {
         })
     }
 
-    /// From a `LabelSelector` object.
-    pub(crate) fn of_object(selector: &Value) -> Self {
-        let mut labels = Vec::new();
-        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-            let value = value.as_str().unwrap_or_default().to_owned();
-            labels.push(Label::In(key.clone(), vec![value]));
-        }
-        for rule in selector["matchExpressions"].as_array().into_iter().flatten() {
-            let key = rule["key"].as_str().unwrap_or_default().to_owned();
-            let values = rule["values"].as_array().into_iter().flatten();
-            let values = values.filter_map(|value| value.as_str().map(str::to_owned));
-            labels.push(match rule["operator"].as_str() {
-                Some("In") => Label::In(key, values.collect()),
-                Some("NotIn") => Label::NotIn(key, values.collect()),
-                Some("Exists") => Label::Exists(key),
-                _ => Label::Absent(key),
-            });
-        }
-        Self {
-            labels,
-            fields: Vec::new(),
-        }
-    }
-
     /// Selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
@@ -75,14 +51,6 @@ impl Selector {
                 let of_all = matches!(*path, "metadata.name" | "metadata.namespace");
                 !of_all && !known.contains(path) && !extra.iter().any(|one| one == path)
             })
-    }
-
-    /// The one name that can be meant.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|field| field.equal && field.path == "metadata.name")
-            .map(|field| field.value.as_str())
     }
 
     /// The object is meant.
@@ -260,8 +228,13 @@ fn parse_label(term: &str) -> Result<Label, String> {
         }
         return Ok(Label::Exists(label_key(term)?));
     };
-    let inside = term[open + 1..].strip_suffix(')').ok_or_else(|| cannot_parse(term))?;
-    let values = inside.split(',').map(label_value).collect::<Result<_, _>>()?;
+    let inside = term[open + 1..]
+        .strip_suffix(')')
+        .ok_or_else(|| cannot_parse(term))?;
+    let values = inside
+        .split(',')
+        .map(label_value)
+        .collect::<Result<_, _>>()?;
     let mut words = term[..open].split_whitespace();
     match (words.next(), words.next(), words.next()) {
         (Some(key), Some("in"), None) => Ok(Label::In(label_key(key)?, values)),
@@ -304,14 +277,32 @@ mod tests {
     fn labels_select_as_kubectl_users_write_them() {
         let pod = json!({"metadata": {"labels": {"app": "ring", "rank": "3"}}});
         let yes = [
-            "", "app=ring", "app==ring", "app", "!gone", "app!=other", "rank>2", "rank<4",
-            "app in (ring, pi)", "app notin (pi)", "gone notin (x)", "app=ring,rank=3",
+            "",
+            "app=ring",
+            "app==ring",
+            "app",
+            "!gone",
+            "app!=other",
+            "rank>2",
+            "rank<4",
+            "app in (ring, pi)",
+            "app notin (pi)",
+            "gone notin (x)",
+            "app=ring,rank=3",
         ];
         for text in yes {
             let selector = Selector::parse(text, "").expect(text);
             assert!(selector.matches(&pod), "{text}");
         }
-        let no = ["app=pi", "gone", "!app", "app!=ring", "app in (pi)", "rank>3", "gone=x"];
+        let no = [
+            "app=pi",
+            "gone",
+            "!app",
+            "app!=ring",
+            "app in (pi)",
+            "rank>3",
+            "gone=x",
+        ];
         for text in no {
             let selector = Selector::parse(text, "").expect(text);
             assert!(!selector.matches(&pod), "{text}");

@@ -203,7 +203,10 @@ impl Store {
         since: u64,
     ) -> Result<impl Iterator<Item = &Event>, TooOld> {
         let shelf = self.shelves.get(kind);
-        if let Some(oldest) = shelf.map(|shelf| shelf.forgotten).filter(|old| since < *old) {
+        if let Some(oldest) = shelf
+            .map(|shelf| shelf.forgotten)
+            .filter(|old| since < *old)
+        {
             return Err(TooOld { oldest });
         }
         let events = shelf.map(|shelf| {
@@ -216,7 +219,11 @@ impl Store {
     /// Forgets history up to a revision, as compaction does.
     pub(crate) fn forget_before(&mut self, revision: u64) {
         for shelf in self.shelves.values_mut() {
-            while shelf.log.front().is_some_and(|event| event.revision <= revision) {
+            while shelf
+                .log
+                .front()
+                .is_some_and(|event| event.revision <= revision)
+            {
                 shelf.log.pop_front();
             }
             shelf.forgotten = shelf.forgotten.max(revision);

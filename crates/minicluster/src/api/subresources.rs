@@ -19,7 +19,11 @@ impl Cluster {
         method: &http::Method,
         call: &mut Call,
     ) -> Result<Outcome, Refusal> {
-        let kind = if call.resource.custom.is_some() { "" } else { call.resource.kind.as_str() };
+        let kind = if call.resource.custom.is_some() {
+            ""
+        } else {
+            call.resource.kind.as_str()
+        };
         match (method.as_str(), kind, call.sub.as_str()) {
             ("GET", "Pod", "log") => self.log(call),
             ("POST", "Pod", "binding") => self.bind(call),
@@ -27,39 +31,57 @@ impl Cluster {
                 let resource = Arc::clone(&call.resource);
                 let now = call.now;
                 self.delete_object(now, &resource, &call.key(), &Options::default())?;
-                Ok(Outcome::Plain(201, json!({
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "metadata": {},
-                    "status": "Success",
-                    "code": 201,
-                })))
+                Ok(Outcome::Plain(
+                    201,
+                    json!({
+                        "kind": "Status",
+                        "apiVersion": "v1",
+                        "metadata": {},
+                        "status": "Success",
+                        "code": 201,
+                    }),
+                ))
             }
             ("PUT", "Namespace", "finalize") => {
                 let body = request::body(&call.body, &call.content_type)?;
                 let key = call.key();
-                let before = self.store.get(&key).cloned().ok_or_else(|| call.not_found())?;
+                let before = self
+                    .store
+                    .get(&key)
+                    .cloned()
+                    .ok_or_else(|| call.not_found())?;
                 let mut object = (*before).clone();
-                set_or_remove(&mut object["spec"], "finalizers", &body["spec"]["finalizers"]);
+                set_or_remove(
+                    &mut object["spec"],
+                    "finalizers",
+                    &body["spec"]["finalizers"],
+                );
                 Ok(Outcome::Object(200, self.settle(&key, object)))
             }
-            ("GET", "Pod", "exec" | "attach" | "portforward") | ("POST", "Pod", "exec" | "attach" | "portforward") => {
-                Err(Refusal::bad_request(
-                    "this cluster runs pods as processes of this machine and cannot attach to them",
-                ))
-            }
+            ("GET", "Pod", "exec" | "attach" | "portforward")
+            | ("POST", "Pod", "exec" | "attach" | "portforward") => Err(Refusal::bad_request(
+                "this cluster runs pods as processes of this machine and cannot attach to them",
+            )),
             _ => Err(Refusal::no_such_path()),
         }
     }
 
     fn log(&self, call: &Call) -> Result<Outcome, Refusal> {
-        let pod = self.store.get(&call.key()).cloned().ok_or_else(|| call.not_found())?;
+        let pod = self
+            .store
+            .get(&call.key())
+            .cloned()
+            .ok_or_else(|| call.not_found())?;
         let spec = &pod["spec"];
         let all = ["containers", "initContainers", "ephemeralContainers"];
         let names = |list: &str| -> Vec<String> {
-            items(&spec[list]).iter().map(|one| text(&one["name"]).to_owned()).collect()
+            items(&spec[list])
+                .iter()
+                .map(|one| text(&one["name"]).to_owned())
+                .collect()
         };
-        let annotated = text(&pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]);
+        let annotated =
+            text(&pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]);
         let main = names("containers");
         let container = match (call.params.text("container"), main.as_slice()) {
             ("", [one]) => one.clone(),
@@ -97,7 +119,9 @@ impl Cluster {
             one["state"].get("waiting").is_some() && one["lastState"].get("terminated").is_none()
         });
         if waiting {
-            let reason = status.map_or("ContainerCreating", |one| text(&one["state"]["waiting"]["reason"]));
+            let reason = status.map_or("ContainerCreating", |one| {
+                text(&one["state"]["waiting"]["reason"])
+            });
             return Err(Refusal::bad_request(format!(
                 "container \"{container}\" in pod \"{}\" is waiting to start: {reason}",
                 call.name
@@ -126,7 +150,11 @@ impl Cluster {
         let body = request::body(&call.body, &call.content_type)?;
         let node = text(&body["target"]["name"]).to_owned();
         let key = call.key();
-        let before = self.store.get(&key).cloned().ok_or_else(|| call.not_found())?;
+        let before = self
+            .store
+            .get(&key)
+            .cloned()
+            .ok_or_else(|| call.not_found())?;
         if node.is_empty() {
             let cause = Cause::required("target.name", "");
             return Err(Refusal::invalid("", "Binding", &call.name, vec![cause]));
@@ -134,17 +162,23 @@ impl Cluster {
         let bound = text(&before["spec"]["nodeName"]);
         if !bound.is_empty() {
             let why = format!("pod {} is already assigned to node \"{bound}\"", call.name);
-            let of = super::status::Of { group: "", plural: "pods/binding" };
+            let of = super::status::Of {
+                group: "",
+                plural: "pods/binding",
+            };
             return Err(Refusal::conflict(of, &call.name, &why));
         }
         self.bind_pod(call.now, &key, &before, &node);
-        Ok(Outcome::Plain(201, json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "code": 201,
-        })))
+        Ok(Outcome::Plain(
+            201,
+            json!({
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "code": 201,
+            }),
+        ))
     }
 
     /// Puts a pod on a node.

@@ -36,16 +36,22 @@ const SERVICE: &[(&str, &str, i32)] = &[
     ("Age", "string", 0),
     ("Selector", "string", 1),
 ];
-const DATA: &[(&str, &str, i32)] =
-    &[("Name", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
+const DATA: &[(&str, &str, i32)] = &[
+    ("Name", "string", 0),
+    ("Data", "string", 0),
+    ("Age", "string", 0),
+];
 const SECRET: &[(&str, &str, i32)] = &[
     ("Name", "string", 0),
     ("Type", "string", 0),
     ("Data", "string", 0),
     ("Age", "string", 0),
 ];
-const NAMESPACE: &[(&str, &str, i32)] =
-    &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
+const NAMESPACE: &[(&str, &str, i32)] = &[
+    ("Name", "string", 0),
+    ("Status", "string", 0),
+    ("Age", "string", 0),
+];
 const EVENT: &[(&str, &str, i32)] = &[
     ("Last Seen", "string", 0),
     ("Type", "string", 0),
@@ -58,8 +64,11 @@ const EVENT: &[(&str, &str, i32)] = &[
     ("Count", "string", 1),
     ("Name", "string", 1),
 ];
-const LEASE: &[(&str, &str, i32)] =
-    &[("Name", "string", 0), ("Holder", "string", 0), ("Age", "string", 0)];
+const LEASE: &[(&str, &str, i32)] = &[
+    ("Name", "string", 0),
+    ("Holder", "string", 0),
+    ("Age", "string", 0),
+];
 const STATEFUL_SET: &[(&str, &str, i32)] = &[
     ("Name", "string", 0),
     ("Ready", "string", 0),
@@ -129,7 +138,10 @@ pub(crate) fn columns(resource: &Resource) -> Value {
         columns.push(definition(
             text(&column["name"]),
             text(&column["type"]),
-            column["priority"].as_i64().and_then(|p| i32::try_from(p).ok()).unwrap_or(0),
+            column["priority"]
+                .as_i64()
+                .and_then(|p| i32::try_from(p).ok())
+                .unwrap_or(0),
             text(&column["format"]),
             text(&column["description"]),
         ));
@@ -195,7 +207,10 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Valu
 
 fn containers(spec: &Value) -> (String, String) {
     let of = |field: &str| {
-        let all: Vec<&str> = items(&spec["containers"]).iter().map(|one| text(&one[field])).collect();
+        let all: Vec<&str> = items(&spec["containers"])
+            .iter()
+            .map(|one| text(&one[field]))
+            .collect();
         all.join(",")
     };
     (of("name"), of("image"))
@@ -216,8 +231,12 @@ fn pod_word(pod: &Value) -> String {
         }
         let total = items(&pod["spec"]["initContainers"]).len();
         return match (state.get("terminated"), text(&state["waiting"]["reason"])) {
-            (Some(end), _) if !text(&end["reason"]).is_empty() => format!("Init:{}", text(&end["reason"])),
-            (None, reason) if !reason.is_empty() && reason != "PodInitializing" => format!("Init:{reason}"),
+            (Some(end), _) if !text(&end["reason"]).is_empty() => {
+                format!("Init:{}", text(&end["reason"]))
+            }
+            (None, reason) if !reason.is_empty() && reason != "PodInitializing" => {
+                format!("Init:{reason}")
+            }
             _ => format!("Init:{index}/{total}"),
         };
     }
@@ -239,7 +258,10 @@ fn pod(object: &Value, now: Timestamp) -> Value {
     let statuses = items(&object["status"]["containerStatuses"]);
     let ready = statuses.iter().filter(|one| one["ready"] == true).count();
     let total = items(&object["spec"]["containers"]).len();
-    let restarts: i64 = statuses.iter().filter_map(|one| one["restartCount"].as_i64()).sum();
+    let restarts: i64 = statuses
+        .iter()
+        .filter_map(|one| one["restartCount"].as_i64())
+        .sum();
     let or_none = |value: &Value| match text(value) {
         "" => "<none>".to_owned(),
         text => text.to_owned(),
@@ -308,14 +330,22 @@ fn service(object: &Value, now: Timestamp) -> Value {
         .iter()
         .map(|port| format!("{}/{}", port["port"], text(&port["protocol"])))
         .collect();
-    let ports = if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") };
+    let ports = if ports.is_empty() {
+        "<none>".to_owned()
+    } else {
+        ports.join(",")
+    };
     let labels: Vec<String> = spec["selector"]
         .as_object()
         .into_iter()
         .flatten()
         .map(|(key, value)| format!("{key}={}", text(value)))
         .collect();
-    let selector = if labels.is_empty() { "<none>".to_owned() } else { labels.join(",") };
+    let selector = if labels.is_empty() {
+        "<none>".to_owned()
+    } else {
+        labels.join(",")
+    };
     let address = match text(&spec["clusterIP"]) {
         "" => "<none>",
         address => address,
@@ -333,20 +363,37 @@ fn service(object: &Value, now: Timestamp) -> Value {
 
 fn event(object: &Value, now: Timestamp) -> Value {
     let first = [&object["firstTimestamp"], &object["eventTime"]];
-    let first = first.into_iter().find(|time| !time.is_null()).unwrap_or(&Value::Null);
-    let last = [&object["series"]["lastObservedTime"], &object["lastTimestamp"], first];
-    let last = last.into_iter().find(|time| !time.is_null()).unwrap_or(&Value::Null);
+    let first = first
+        .into_iter()
+        .find(|time| !time.is_null())
+        .unwrap_or(&Value::Null);
+    let last = [
+        &object["series"]["lastObservedTime"],
+        &object["lastTimestamp"],
+        first,
+    ];
+    let last = last
+        .into_iter()
+        .find(|time| !time.is_null())
+        .unwrap_or(&Value::Null);
     let about = &object["involvedObject"];
     let source = match text(&object["source"]["component"]) {
         "" => text(&object["reportingComponent"]),
         component => component,
     };
-    let count = object["count"].as_i64().or(object["series"]["count"].as_i64()).unwrap_or(1);
+    let count = object["count"]
+        .as_i64()
+        .or(object["series"]["count"].as_i64())
+        .unwrap_or(1);
     json!([
         since(last, now),
         object["type"],
         object["reason"],
-        format!("{}/{}", text(&about["kind"]).to_lowercase(), text(&about["name"])),
+        format!(
+            "{}/{}",
+            text(&about["kind"]).to_lowercase(),
+            text(&about["name"])
+        ),
         text(&about["fieldPath"]),
         source,
         text(&object["message"]).trim(),

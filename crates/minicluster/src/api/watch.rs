@@ -61,7 +61,12 @@ impl Cluster {
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             );
-            return Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
+            return Err(Refusal::invalid(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                vec![cause],
+            ));
         }
         let since = match call.params.text("resourceVersion") {
             "" | "0" => None,
@@ -85,15 +90,25 @@ impl Cluster {
             let objects = self.store.list(&call.resource.id, namespace, None);
             first.extend(objects.filter(|object| selector.matches(object)).cloned());
         }
-        let secs = call.params.text("timeoutSeconds").parse::<i64>().ok().filter(|secs| *secs > 0);
-        let ends_at = secs.and_then(|secs| call.now.checked_add(SignedDuration::from_secs(secs)).ok());
+        let secs = call
+            .params
+            .text("timeoutSeconds")
+            .parse::<i64>()
+            .ok()
+            .filter(|secs| *secs > 0);
+        let ends_at =
+            secs.and_then(|secs| call.now.checked_add(SignedDuration::from_secs(secs)).ok());
         if let Some(at) = ends_at {
             self.alarms.insert(at);
         }
         Ok(Outcome::Watch(Box::new(Watch {
             call: call.clone(),
             selector,
-            seen: if from_start { current } else { since.unwrap_or(current) },
+            seen: if from_start {
+                current
+            } else {
+                since.unwrap_or(current)
+            },
             first,
             mark_end_of_first: initial && call.params.flag("allowWatchBookmarks"),
             bookmarks: call.params.flag("allowWatchBookmarks"),
@@ -175,7 +190,12 @@ impl Watch {
 
     fn line(&self, kind: &str, object: &Arc<Value>, lines: &mut Vec<u8>) {
         lines.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
-        lines.append(&mut present::object(&self.call.resource, object, self.call.form, &self.call));
+        lines.append(&mut present::object(
+            &self.call.resource,
+            object,
+            self.call.form,
+            &self.call,
+        ));
         lines.extend_from_slice(b"}\n");
     }
 
@@ -207,5 +227,6 @@ fn push(lines: &mut Vec<u8>, kind: &str, object: &Value) {
 }
 
 fn later(now: Timestamp, secs: i64) -> Timestamp {
-    now.checked_add(SignedDuration::from_secs(secs)).unwrap_or(now)
+    now.checked_add(SignedDuration::from_secs(secs))
+        .unwrap_or(now)
 }

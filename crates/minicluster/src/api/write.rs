@@ -42,12 +42,13 @@ impl Cluster {
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.kind.as_str().into();
         let mut unknown = Vec::new();
-        self.shape(&resource, &mut body, &mut unknown).map_err(|why| {
-            Refusal::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}: {why}",
-                resource.kind, resource.version, resource.kind
-            ))
-        })?;
+        self.shape(&resource, &mut body, &mut unknown)
+            .map_err(|why| {
+                Refusal::bad_request(format!(
+                    "{} in version \"{}\" cannot be handled as a {}: {why}",
+                    resource.kind, resource.version, resource.kind
+                ))
+            })?;
         complain(call, &resource, unknown)?;
         Ok(convert::to_stored(&resource, body))
     }
@@ -85,7 +86,10 @@ impl Cluster {
         if resource.kind == "Secret"
             && let Some(bad) = builtin::simple::bad_base64(object)
         {
-            let at = bad.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(0);
+            let at = bad
+                .bytes()
+                .position(|byte| !byte.is_ascii_alphanumeric())
+                .unwrap_or(0);
             return Err(format!("illegal base64 data at input byte {at}"));
         }
         builtin::default(resource, object);
@@ -101,9 +105,16 @@ impl Cluster {
         let resource = Arc::clone(&call.resource);
         place(call, &resource, &mut object)?;
         if let Some(metadata) = object["metadata"].as_object_mut() {
-            for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            for field in [
+                "resourceVersion",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+            ] {
                 if field == "resourceVersion"
-                    && metadata.get(field).is_some_and(|value| !text(value).is_empty())
+                    && metadata
+                        .get(field)
+                        .is_some_and(|value| !text(value).is_empty())
                 {
                     return Err(Refusal::bad_request(
                         "resourceVersion should not be set on objects to be created",
@@ -115,7 +126,10 @@ impl Cluster {
         self.check_namespace(call)?;
         let generated = text(&object["metadata"]["name"]).is_empty();
         if generated && !text(&object["metadata"]["generateName"]).is_empty() {
-            let base: String = text(&object["metadata"]["generateName"]).chars().take(58).collect();
+            let base: String = text(&object["metadata"]["generateName"])
+                .chars()
+                .take(58)
+                .collect();
             object["metadata"]["name"] = format!("{base}{}", self.seed.suffix()).into();
         }
         call.name = text(&object["metadata"]["name"]).to_owned();
@@ -138,7 +152,12 @@ impl Cluster {
         let mut managed = Managed::of(&object).unwrap_or_default();
         if managed.is_empty() {
             let empty = json!({});
-            managed.update(&empty, &object, &self.typed(&resource), writer(call, &resource));
+            managed.update(
+                &empty,
+                &object,
+                &self.typed(&resource),
+                writer(call, &resource),
+            );
         }
         managed.write(&mut object);
         self.finish_create(call, &key, object)
@@ -210,7 +229,12 @@ impl Cluster {
             return Ok(());
         }
         let name = text(&object["metadata"]["name"]);
-        Err(Refusal::invalid(&resource.group, &resource.kind, name, causes))
+        Err(Refusal::invalid(
+            &resource.group,
+            &resource.kind,
+            name,
+            causes,
+        ))
     }
 
     pub(crate) fn replace(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
@@ -250,10 +274,16 @@ impl Cluster {
         check_versions(call, before, &mut object)?;
         keep_server_fields(call, before, &mut object);
         let managed = written_managers(before, &object);
-        self.update_managed(call, before, object, |managed_fields, cluster, object| {
-            let schema = cluster.typed(&resource);
-            managed_fields.update(before, object, &schema, writer(call, &resource));
-        }, managed)
+        self.update_managed(
+            call,
+            before,
+            object,
+            |managed_fields, cluster, object| {
+                let schema = cluster.typed(&resource);
+                managed_fields.update(before, object, &schema, writer(call, &resource));
+            },
+            managed,
+        )
     }
 
     /// The common end of updates and applies.
@@ -307,7 +337,11 @@ impl Cluster {
 
 /// Who writes, as managed fields have it.
 pub(crate) fn writer<'a>(call: &'a Call, resource: &'a Resource) -> Writer<'a> {
-    let ignores = match (call.sub.as_str(), resource.custom.is_some(), resource.status) {
+    let ignores = match (
+        call.sub.as_str(),
+        resource.custom.is_some(),
+        resource.status,
+    ) {
         ("status", true, _) => ALL_BUT_STATUS,
         ("status", false, _) => SPEC,
         (_, _, true) => STATUS,
@@ -399,7 +433,9 @@ fn complain(call: &mut Call, resource: &Resource, unknown: Vec<String>) -> Resul
                     resource.kind, resource.version, resource.kind
                 )
             };
-            Err(Refusal::bad_request(format!("{prefix}strict decoding error: {said}")))
+            Err(Refusal::bad_request(format!(
+                "{prefix}strict decoding error: {said}"
+            )))
         }
         "Ignore" => Ok(()),
         _ => {
@@ -449,11 +485,22 @@ fn check_versions(call: &Call, before: &Value, object: &mut Value) -> Result<(),
 fn keep_server_fields(call: &Call, before: &Value, object: &mut Value) {
     let resource = &call.resource;
     let old = &before["metadata"];
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"] {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+    ] {
         set_or_remove(&mut object["metadata"], field, &old[field]);
     }
     if object["metadata"]["generateName"].is_null() {
-        set_or_remove(&mut object["metadata"], "generateName", &old["generateName"]);
+        set_or_remove(
+            &mut object["metadata"],
+            "generateName",
+            &old["generateName"],
+        );
     }
     if call.sub == "status" {
         let status = object["status"].take();

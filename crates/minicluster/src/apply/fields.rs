@@ -53,8 +53,10 @@ impl Element {
             Self::Field(name) => format!(".{name}"),
             Self::Key(keys) => {
                 let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-                let pairs: Vec<String> =
-                    keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let pairs: Vec<String> = keys
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
                 format!("[{}]", pairs.join(","))
             }
             Self::Value(value) => format!("[={value}]"),
@@ -149,7 +151,9 @@ impl Fields {
     }
 
     pub(crate) fn below(&self, element: &Element) -> Option<&Self> {
-        self.children.get(element).filter(|fields| !fields.is_empty())
+        self.children
+            .get(element)
+            .filter(|fields| !fields.is_empty())
     }
 
     pub(crate) fn union(&self, other: &Self) -> Self {

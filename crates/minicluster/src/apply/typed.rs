@@ -89,14 +89,17 @@ fn elements(items: Option<&Vec<Value>>, schema: &Schema) -> Vec<Element> {
 /// The first item of a keyed list that lacks all its keys, as the API server words it.
 pub(crate) fn missing_key(value: &Value, schema: &Schema, path: &str) -> Option<String> {
     match value {
-        Value::Object(fields) => fields
-            .iter()
-            .find_map(|(name, value)| missing_key(value, below(schema, name), &format!("{path}.{name}"))),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            missing_key(value, below(schema, name), &format!("{path}.{name}"))
+        }),
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
             let of = item_type(schema);
             if let ListKind::Map(keys) = &schema.list {
                 for key in keys {
-                    let default = of.fields.get(key).is_some_and(|field| field.default.is_some());
+                    let default = of
+                        .fields
+                        .get(key)
+                        .is_some_and(|field| field.default.is_some());
                     if item.get(key).is_none() && !default {
                         return Some(format!(
                             "{path}: element {index}: associative list with keys has an element \
@@ -144,7 +147,13 @@ pub(crate) fn fields_of(value: &Value, schema: &Schema) -> Fields {
 /// How `after` differs from `before`.
 pub(crate) fn compare(before: &Value, after: &Value, schema: &Schema) -> Change {
     let mut change = Change::default();
-    walk(Some(before), Some(after), schema, &mut Vec::new(), &mut change);
+    walk(
+        Some(before),
+        Some(after),
+        schema,
+        &mut Vec::new(),
+        &mut change,
+    );
     change
 }
 
@@ -162,10 +171,18 @@ fn walk(
         (Shape::Map(old), Shape::Map(new)) if !both_empty(old.map(Map::len), new.map(Map::len)) => {
             let empty = Map::new();
             let (old, new) = (old.unwrap_or(&empty), new.unwrap_or(&empty));
-            let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+            let names = old
+                .keys()
+                .chain(new.keys().filter(|name| !old.contains_key(*name)));
             for name in names {
                 path.push(Element::Field(name.clone()));
-                walk(old.get(name), new.get(name), below(schema, name), path, change);
+                walk(
+                    old.get(name),
+                    new.get(name),
+                    below(schema, name),
+                    path,
+                    change,
+                );
                 path.pop();
             }
         }
@@ -174,7 +191,9 @@ fn walk(
         {
             walk_items(old, new, schema, path, change);
         }
-        (Shape::Leaf, Shape::Leaf) | (Shape::Map(_), Shape::Map(_)) | (Shape::List(_), Shape::List(_)) => {
+        (Shape::Leaf, Shape::Leaf)
+        | (Shape::Map(_), Shape::Map(_))
+        | (Shape::List(_), Shape::List(_)) => {
             leaf(before, after, path, change);
             return;
         }
@@ -218,11 +237,19 @@ fn walk_items(
         let index = at.iter().position(|one| one == element)?;
         items.and_then(|items| items.get(index)).cloned()
     };
-    let all = old_at.iter().chain(new_at.iter().filter(|one| !old_at.contains(one)));
+    let all = old_at
+        .iter()
+        .chain(new_at.iter().filter(|one| !old_at.contains(one)));
     for element in all {
         let (before, after) = (find(old, &old_at, element), find(new, &new_at, element));
         path.push(element.clone());
-        walk(before.as_ref(), after.as_ref(), item_type(schema), path, change);
+        walk(
+            before.as_ref(),
+            after.as_ref(),
+            item_type(schema),
+            path,
+            change,
+        );
         path.pop();
     }
 }

@@ -166,7 +166,9 @@ fn requests_from_limits(container: &mut Value) {
 pub(crate) fn quality(spec: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
-    let all = items(&spec["containers"]).iter().chain(items(&spec["initContainers"]));
+    let all = items(&spec["containers"])
+        .iter()
+        .chain(items(&spec["initContainers"]));
     for container in all {
         let resources = &container["resources"];
         for name in ["cpu", "memory"] {

@@ -54,7 +54,11 @@ pub(crate) fn established(object: &mut Value, now: &str) {
     let conditions = if items(&object["status"]["conditions"]).is_empty() {
         json!([
             condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            condition(
+                "Established",
+                "InitialNamesAccepted",
+                "the initial names have been accepted"
+            ),
         ])
     } else {
         object["status"]["conditions"].clone()
@@ -73,7 +77,11 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
     let expected = format!("{}.{}", text(&names["plural"]), text(&spec["group"]));
     if text(&object["metadata"]["name"]) != expected {
         let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &object["metadata"]["name"], why));
+        causes.push(Cause::invalid(
+            "metadata.name",
+            &object["metadata"]["name"],
+            why,
+        ));
     }
     for field in ["plural", "kind"] {
         if text(&names[field]).is_empty() {
@@ -82,7 +90,11 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
     }
     if !["Cluster", "Namespaced"].contains(&text(&spec["scope"])) {
         let supported = [json!("Cluster"), json!("Namespaced")];
-        causes.push(Cause::unsupported("spec.scope", &json!(text(&spec["scope"])), &supported));
+        causes.push(Cause::unsupported(
+            "spec.scope",
+            &json!(text(&spec["scope"])),
+            &supported,
+        ));
     }
     let versions = items(&spec["versions"]);
     let stored = versions.iter().filter(|version| version["storage"] == true);

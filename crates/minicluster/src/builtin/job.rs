@@ -75,7 +75,11 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
     ] {
         if spec[field].as_i64().is_some_and(|value| value < 0) {
             let path = format!("spec.{field}");
-            causes.push(Cause::invalid(&path, &spec[field], "must be greater than or equal to 0"));
+            causes.push(Cause::invalid(
+                &path,
+                &spec[field],
+                "must be greater than or equal to 0",
+            ));
         }
     }
     pod::validate_template(&spec["template"], "spec.template", causes);
@@ -96,7 +100,16 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
 
 fn validate_update(object: &Value, before: &Value, causes: &mut Vec<Cause>) {
     let (new, old) = (&object["spec"], &before["spec"]);
-    for field in ["completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for field in [
+        "completions",
+        "selector",
+        "template",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
         let (mut after, mut was) = (new[field].clone(), old[field].clone());
         // A suspended Job that never started may still be told where to run.
         let startable = old["suspend"] == true && before["status"]["startTime"].is_null();

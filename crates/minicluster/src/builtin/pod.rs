@@ -44,7 +44,10 @@ fn validate_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     let choices: [(&str, &[&str]); 2] = [
         ("restartPolicy", &["Always", "OnFailure", "Never"]),
-        ("dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+        (
+            "dnsPolicy",
+            &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+        ),
     ];
     for (field, choices) in choices {
         if !choices.contains(&text(&spec[field])) {
@@ -82,7 +85,11 @@ fn validate_volumes(spec: &Value, path: &str, causes: &mut Vec<Cause>) -> BTreeS
         if name.is_empty() {
             causes.push(Cause::required(&format!("{path}.name"), ""));
         } else if let Some(why) = names::dns_label(name) {
-            causes.push(Cause::invalid(&format!("{path}.name"), &volume["name"], &why));
+            causes.push(Cause::invalid(
+                &format!("{path}.name"),
+                &volume["name"],
+                &why,
+            ));
         } else if !seen.insert(name.to_owned()) {
             causes.push(Cause::duplicate(&format!("{path}.name"), &volume["name"]));
         }
@@ -90,11 +97,16 @@ fn validate_volumes(spec: &Value, path: &str, causes: &mut Vec<Cause>) -> BTreeS
             ("/secret/secretName", "secret.secretName"),
             ("/configMap/name", "configMap.name"),
             ("/hostPath/path", "hostPath.path"),
-            ("/persistentVolumeClaim/claimName", "persistentVolumeClaim.claimName"),
+            (
+                "/persistentVolumeClaim/claimName",
+                "persistentVolumeClaim.claimName",
+            ),
         ];
         for (pointer, field) in required {
             let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
-            let missing = volume.pointer(pointer).is_none_or(|value| text(value).is_empty());
+            let missing = volume
+                .pointer(pointer)
+                .is_none_or(|value| text(value).is_empty());
             if volume.pointer(parent).is_some() && missing {
                 causes.push(Cause::required(&format!("{path}.{field}"), ""));
             }
@@ -113,14 +125,22 @@ fn validate_container(
     if name.is_empty() {
         causes.push(Cause::required(&format!("{path}.name"), ""));
     } else if let Some(why) = names::dns_label(name) {
-        causes.push(Cause::invalid(&format!("{path}.name"), &container["name"], &why));
+        causes.push(Cause::invalid(
+            &format!("{path}.name"),
+            &container["name"],
+            &why,
+        ));
     }
     let image = text(&container["image"]);
     if image.is_empty() {
         causes.push(Cause::required(&format!("{path}.image"), ""));
     } else if image != image.trim() {
         let why = "must not have leading or trailing whitespace";
-        causes.push(Cause::invalid(&format!("{path}.image"), &container["image"], why));
+        causes.push(Cause::invalid(
+            &format!("{path}.image"),
+            &container["image"],
+            why,
+        ));
     }
     for (index, variable) in items(&container["env"]).iter().enumerate() {
         if text(&variable["name"]).is_empty() {
@@ -179,9 +199,9 @@ fn validate_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
 fn validate_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
     let limits = &resources["limits"];
     for (name, request) in resources["requests"].as_object().into_iter().flatten() {
-        let above = limits.get(name).is_some_and(|limit| {
-            format::amount(text(request)) > format::amount(text(limit))
-        });
+        let above = limits
+            .get(name)
+            .is_some_and(|limit| format::amount(text(request)) > format::amount(text(limit)));
         if above {
             let path = format!("{path}.resources.requests");
             let why = format!(
@@ -217,21 +237,38 @@ fn validate_update(object: &Value, before: &Value, causes: &mut Vec<Cause>) {
         if new.len() != old.len() {
             causes.push(Cause::forbidden(
                 &format!("spec.{list}"),
-                &format!("pod updates may not add or remove {}", if list == "containers" { "containers" } else { "init containers" }),
+                &format!(
+                    "pod updates may not add or remove {}",
+                    if list == "containers" {
+                        "containers"
+                    } else {
+                        "init containers"
+                    }
+                ),
             ));
             return;
         }
         for (index, container) in new.iter().enumerate() {
             if text(&container[field]).is_empty() {
-                causes.push(Cause::required(&format!("spec.{list}[{index}].{field}"), ""));
+                causes.push(Cause::required(
+                    &format!("spec.{list}[{index}].{field}"),
+                    "",
+                ));
             }
         }
     }
-    let (old, new) = (&before["spec"]["activeDeadlineSeconds"], &object["spec"]["activeDeadlineSeconds"]);
+    let (old, new) = (
+        &before["spec"]["activeDeadlineSeconds"],
+        &object["spec"]["activeDeadlineSeconds"],
+    );
     if let Some(old) = old.as_i64() {
         let path = "spec.activeDeadlineSeconds";
         match new.as_i64() {
-            None => causes.push(Cause::invalid(path, &json!(null), "must not update from a positive integer to nil value")),
+            None => causes.push(Cause::invalid(
+                path,
+                &json!(null),
+                "must not update from a positive integer to nil value",
+            )),
             Some(new_value) if new_value > old => {
                 let why = format!("must be less than or equal to previous value: {old}");
                 causes.push(Cause::invalid(path, new, &why));

@@ -55,7 +55,10 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
         if many && text(&port["name"]).is_empty() {
             causes.push(Cause::required(&format!("{path}.name"), ""));
         }
-        if !port["port"].as_i64().is_some_and(|port| (1..=65535).contains(&port)) {
+        if !port["port"]
+            .as_i64()
+            .is_some_and(|port| (1..=65535).contains(&port))
+        {
             let why = "must be between 1 and 65535, inclusive";
             let shown = port["port"].as_i64().unwrap_or_default();
             causes.push(Cause::invalid(&format!("{path}.port"), &json!(shown), why));

@@ -135,10 +135,17 @@ pub(crate) fn bad_base64(object: &Value) -> Option<&str> {
 
 fn validate_keys(object: &Value, fields: &[&str], causes: &mut Vec<Cause>) {
     for field in fields {
-        for key in object[*field].as_object().into_iter().flatten().map(|(key, _)| key) {
+        for key in object[*field]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key)
+        {
             let fits = !key.is_empty()
                 && key.len() <= 253
-                && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+                && key
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
             if !fits {
                 let why = "a valid config key must consist of alphanumeric characters, '-', '_' \
                            or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used \
@@ -183,14 +190,22 @@ pub(crate) fn validate_secret(object: &Value, before: Option<&Value>, causes: &m
     if let Some(before) = before
         && object["type"] != before["type"]
     {
-        causes.push(Cause::invalid("type", &object["type"], "field is immutable"));
+        causes.push(Cause::invalid(
+            "type",
+            &object["type"],
+            "field is immutable",
+        ));
     }
 }
 
 /// A RoleBinding or ClusterRoleBinding.
 pub(crate) fn default_binding(object: &mut Value) {
     if object["roleRef"].is_object() {
-        fill(&mut object["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
+        fill(
+            &mut object["roleRef"],
+            "apiGroup",
+            "rbac.authorization.k8s.io",
+        );
     }
     for subject in defaults::list_mut(object, "subjects") {
         match text(&subject["kind"]) {
@@ -205,7 +220,11 @@ pub(crate) fn validate_binding(object: &Value, before: Option<&Value>, causes: &
     let role = &object["roleRef"];
     let kinds = [json!("ClusterRole"), json!("Role")];
     if !kinds.contains(&role["kind"]) {
-        causes.push(Cause::unsupported("roleRef.kind", &json!(text(&role["kind"])), &kinds));
+        causes.push(Cause::unsupported(
+            "roleRef.kind",
+            &json!(text(&role["kind"])),
+            &kinds,
+        ));
     }
     if text(&role["name"]).is_empty() {
         causes.push(Cause::required("roleRef.name", ""));
@@ -237,7 +256,10 @@ pub(crate) fn validate_priority_class(
     if let Some(before) = before
         && before["value"] != object["value"]
     {
-        causes.push(Cause::forbidden("value", "may not be changed in an update."));
+        causes.push(Cause::forbidden(
+            "value",
+            "may not be changed in an update.",
+        ));
     }
 }
 

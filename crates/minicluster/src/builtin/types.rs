@@ -50,7 +50,13 @@ const RBAC: &[Row] = &[
     ("Role", "roles", &[], true, false),
     ("RoleBinding", "rolebindings", &[], true, false),
     ("ClusterRole", "clusterroles", &[], false, false),
-    ("ClusterRoleBinding", "clusterrolebindings", &[], false, false),
+    (
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        &[],
+        false,
+        false,
+    ),
 ];
 const SCHEDULING: &[Row] = &[("PriorityClass", "priorityclasses", &["pc"], false, false)];
 const EXTENSIONS: &[Row] = &[(
@@ -67,7 +73,11 @@ const GROUPS: [(&str, &str, &[Row]); 8] = [
     ("batch", "io.k8s.api.batch.v1", BATCH),
     ("apps", "io.k8s.api.apps.v1", APPS),
     ("events.k8s.io", "io.k8s.api.events.v1", EVENTS),
-    ("coordination.k8s.io", "io.k8s.api.coordination.v1", COORDINATION),
+    (
+        "coordination.k8s.io",
+        "io.k8s.api.coordination.v1",
+        COORDINATION,
+    ),
     ("rbac.authorization.k8s.io", "io.k8s.api.rbac.v1", RBAC),
     ("scheduling.k8s.io", "io.k8s.api.scheduling.v1", SCHEDULING),
     (

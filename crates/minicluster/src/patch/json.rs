@@ -31,13 +31,17 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), Failure> {
             }
             Some("copy") => {
                 let from = text("from").unwrap_or_default();
-                let value = find(target, from).cloned().ok_or_else(|| missing("copy", from))?;
+                let value = find(target, from)
+                    .cloned()
+                    .ok_or_else(|| missing("copy", from))?;
                 add(target, path, value, "copy")?;
             }
             Some("test") => {
                 let found = find(target, path).unwrap_or(&Value::Null);
                 if *found != operation["value"] {
-                    return Err(Failure::Unfit(format!("testing value {path} failed: test failed")));
+                    return Err(Failure::Unfit(format!(
+                        "testing value {path} failed: test failed"
+                    )));
                 }
             }
             other => {
@@ -53,14 +57,18 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), Failure> {
 
 fn missing(operation: &str, path: &str) -> Failure {
     Failure::Unfit(match operation {
-        "add" => format!("add operation does not apply: doc is missing path: \"{path}\": missing value"),
+        "add" => {
+            format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
+        }
         "replace" => {
             format!("replace operation does not apply: doc is missing key: {path}: missing value")
         }
         "remove" => format!(
             "remove operation does not apply: doc is missing path: \"{path}\": missing value"
         ),
-        other => format!("{other} operation does not apply: doc is missing path: {path}: missing value"),
+        other => {
+            format!("{other} operation does not apply: doc is missing path: {path}: missing value")
+        }
     })
 }
 

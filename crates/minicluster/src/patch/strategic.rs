@@ -41,7 +41,10 @@ pub(crate) fn apply(target: &mut Value, patch: &Value, schema: &Schema) -> Resul
         if let Some(list) = name.strip_prefix("$setElementOrder/")
             && let Some(Value::Array(items)) = fields.get_mut(list)
         {
-            let key = schema.fields.get(list).and_then(|of| of.strategy.key.clone());
+            let key = schema
+                .fields
+                .get(list)
+                .and_then(|of| of.strategy.key.clone());
             let order = order.as_array().map(Vec::as_slice).unwrap_or_default();
             sort(items, order, key.as_deref());
         }
@@ -153,5 +156,6 @@ fn sort(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
 
 fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
     let kept = patch.iter().filter(|(name, _)| !name.starts_with('$'));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }

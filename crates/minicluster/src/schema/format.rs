@@ -12,7 +12,10 @@ pub(crate) fn whole(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| {
         let float = number.as_f64()?;
         let fits = float.fract() == 0.0 && float.abs() < 9.0e15;
-        #[expect(clippy::cast_possible_truncation, reason = "whole, and well within an i64")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "whole, and well within an i64"
+        )]
         fits.then_some(float as i64)
     })
 }

@@ -174,7 +174,10 @@ fn is_zero(value: &Value, schema: &Schema) -> bool {
 }
 
 fn integer_type(schema: &Schema) -> &'static str {
-    let format = schema.limits.as_ref().and_then(|limits| limits.format.as_deref());
+    let format = schema
+        .limits
+        .as_ref()
+        .and_then(|limits| limits.format.as_deref());
     match format {
         Some("int64") => "int64",
         _ => "int32",
@@ -187,7 +190,10 @@ fn go_type(schema: &Schema) -> String {
         Kind::Boolean => "bool".to_owned(),
         Kind::Integer => integer_type(schema).to_owned(),
         Kind::Number => "float64".to_owned(),
-        Kind::Array => format!("[]{}", schema.items.as_deref().map(go_type).unwrap_or_default()),
+        Kind::Array => format!(
+            "[]{}",
+            schema.items.as_deref().map(go_type).unwrap_or_default()
+        ),
         Kind::Object if schema.fields.is_empty() => {
             let values = schema.values.as_deref().map(go_type).unwrap_or_default();
             format!("map[string]{values}")

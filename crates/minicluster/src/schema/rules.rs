@@ -32,7 +32,10 @@ impl Rules {
 
     /// What the rules say against an object.
     pub(crate) fn check(&self, object: &Value, before: Option<&Value>) -> Vec<Cause> {
-        let validator = self.validator.lock().unwrap_or_else(PoisonError::into_inner);
+        let validator = self
+            .validator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let Err(errors) = validator.validate_compiled(&self.schema, object, before) else {
             return Vec::new();
         };

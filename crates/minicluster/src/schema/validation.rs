@@ -118,7 +118,13 @@ fn check_limits(value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cau
             }
         }
         Value::Number(number) => {
-            check_number(number.as_f64().unwrap_or_default(), value, limits, path, causes);
+            check_number(
+                number.as_f64().unwrap_or_default(),
+                value,
+                limits,
+                path,
+                causes,
+            );
         }
         Value::Array(items) => check_count(items.len(), limits.items, path, "items", causes),
         Value::Object(fields) => {
@@ -128,13 +134,7 @@ fn check_limits(value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cau
     }
 }
 
-fn check_number(
-    number: f64,
-    value: &Value,
-    limits: &Limits,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
+fn check_number(number: f64, value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cause>) {
     let mut say = |said: String| causes.push(Cause::invalid(path, value, &said));
     let bits = match limits.format.as_deref() {
         Some("int32") => Some((f64::from(i32::MIN), f64::from(i32::MAX))),
@@ -147,13 +147,17 @@ fn check_number(
         && (number < least || (open && number <= least))
     {
         let or_equal = if open { "" } else { " or equal to" };
-        say(format!("{path} in body should be greater than{or_equal} {least}"));
+        say(format!(
+            "{path} in body should be greater than{or_equal} {least}"
+        ));
     }
     if let Some((most, open)) = limits.maximum
         && (number > most || (open && number >= most))
     {
         let or_equal = if open { "" } else { " or equal to" };
-        say(format!("{path} in body should be less than{or_equal} {most}"));
+        say(format!(
+            "{path} in body should be less than{or_equal} {most}"
+        ));
     }
     if let Some(unit) = limits.multiple_of
         && (number / unit).fract() != 0.0
