@@ -167,7 +167,7 @@ impl Runner {
                 container: String::new(),
                 reason: "FailedMount".to_owned(),
                 message: format!("{error:#}"),
-                retry: true,
+                retry: may_pass(&error),
             },
         };
         let _ = self.reports.send(report);
@@ -188,7 +188,12 @@ impl Runner {
         volumes::fill(pod, &volumes, &*self.library)?;
         let mut names = pod.names();
         let longest = names.swap_remove(0);
-        let ip = self.addresses.of(&longest).to_string();
+        // Open MPI knows its own host by the address of an interface, and of the loopback block only
+        // this one is.
+        let ip = match pod.is_launcher_and_host() {
+            true => "127.0.0.1".to_owned(),
+            false => self.addresses.of(&longest).to_string(),
+        };
         let machine = fs::read_to_string("/etc/hosts").unwrap_or_default();
         let hosts = format!(
             "127.0.0.1 localhost\n::1 localhost\n{}{machine}\n",
@@ -229,7 +234,7 @@ impl Runner {
                     container,
                     reason: "CreateContainerConfigError".to_owned(),
                     message: format!("{error:#}"),
-                    retry: true,
+                    retry: may_pass(&error),
                 });
                 return;
             }
@@ -400,6 +405,11 @@ pub(crate) fn log_path(directory: &Path, pod: &PodRef, container: &str, attempt:
         .join(name)
         .join(container)
         .join(format!("{attempt}.log"))
+}
+
+/// What a pod refers to may still be made; a disk that is full does not empty itself.
+fn may_pass(error: &anyhow::Error) -> bool {
+    !error.chain().any(|cause| cause.is::<std::io::Error>())
 }
 
 fn is_agent(image: &str) -> bool {

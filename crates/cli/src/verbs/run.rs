@@ -17,7 +17,7 @@ use crate::local::runner::{Settings, Tee};
 use crate::local::stages::recipe::{Isolation, Mount};
 use crate::manifest::{self, Manifest};
 use crate::site::Site;
-use crate::state::Run;
+use crate::state::{Record, Run};
 use crate::view::{JobView, PodView};
 use crate::{lint, out};
 
@@ -33,6 +33,8 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
         require_program(&job)?;
     }
     let run = Run::begin()?;
+    // A directory that cannot be written to is better known now than when the job is over.
+    run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
     let settings = settings(&run, &args.place)?;
     introduce(global, &manifest, &job, &settings);
     let output = Output::open(args.output.is_some());

@@ -78,6 +78,12 @@ impl<'v> Pod<'v> {
         number.and_then(|number| u32::try_from(number).ok())
     }
 
+    /// A launcher that takes ranks: it has a place among the hosts.
+    pub(crate) fn is_launcher_and_host(self) -> bool {
+        let labels = &self.0["metadata"]["labels"];
+        self.role() == "launcher" && labels.get(planner::contract::REPLICA_INDEX_LABEL).is_some()
+    }
+
     /// The job's role label: `launcher` or `worker`.
     pub(crate) fn role(self) -> &'v str {
         self.0["metadata"]["labels"][planner::contract::JOB_ROLE_LABEL]
