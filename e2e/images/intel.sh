@@ -8,7 +8,9 @@ cp -a /mnt/in/impi-rt/. $prefix/
 case $1 in
 compile)
     cp -a /mnt/in/impi-devel/. $prefix/
-    I_MPI_ROOT=$prefix $prefix/bin/mpigcc -O2 -Wall -o /mnt/out/pi /mnt/in/pi.c -Wl,-rpath,$prefix/lib
+    for program in pi misbehave; do
+        I_MPI_ROOT=$prefix $prefix/bin/mpigcc -O2 -Wall -o /mnt/out/$program /mnt/in/$program.c -Wl,-rpath,$prefix/lib
+    done
     ;;
 install)
     # Between hosts it speaks through a library that its wheels do not bring.
@@ -24,8 +26,8 @@ install)
     ln -sf mpiexec.hydra bin/mpiexec
     ln -s $prefix/bin/* /usr/local/bin/
     install /mnt/in/entrypoint.sh /entrypoint.sh
-    install /mnt/in/pi /home/mpiuser/pi
-    install /mnt/in/pi /usr/local/bin/pi
+    install /mnt/in/programs/* /home/mpiuser/
+    install /mnt/in/programs/pi /usr/local/bin/pi
     I_MPI_ROOT=$prefix mpirun --version | grep -F 'Version 2021.'
     ;;
 esac

@@ -7,7 +7,9 @@ cp -a /mnt/in/mpich/. $prefix/
 
 case $1 in
 compile)
-    $prefix/bin/mpicc -O2 -Wall -o /mnt/out/pi /mnt/in/pi.c -Wl,-rpath,$prefix/lib
+    for program in pi misbehave; do
+        $prefix/bin/mpicc -O2 -Wall -o /mnt/out/$program /mnt/in/$program.c -Wl,-rpath,$prefix/lib
+    done
     ;;
 install)
     # The second library of the standard ABI, and what only a compiler needs.
@@ -17,8 +19,8 @@ install)
     ln -sf mpiexec.hydra $prefix/bin/mpirun
     ln -s $prefix/bin/* /usr/local/bin/
     install /mnt/in/entrypoint.sh /entrypoint.sh
-    install /mnt/in/pi /home/mpiuser/pi
-    install /mnt/in/pi /usr/local/bin/pi
+    install /mnt/in/programs/* /home/mpiuser/
+    install /mnt/in/programs/pi /usr/local/bin/pi
     mpirun --version | grep -E 'Version: +5\.0\.'
     ;;
 esac

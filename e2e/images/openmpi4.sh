@@ -18,13 +18,15 @@ dpkg --install /tmp/stand-in.deb
 case $1 in
 compile)
     apt-get install --yes --no-install-recommends libopenmpi-dev
-    mpicc -O2 -Wall -o /mnt/out/pi /mnt/in/pi.c
+    for program in pi misbehave; do
+        mpicc -O2 -Wall -o /mnt/out/$program /mnt/in/$program.c
+    done
     ;;
 install)
     apt-get install --yes --no-install-recommends openmpi-bin
     mpirun --version | grep -F 'Open MPI) 4.1.'
-    install /mnt/in/pi /home/mpiuser/pi
-    install /mnt/in/pi /usr/local/bin/pi
+    install /mnt/in/programs/* /home/mpiuser/
+    install /mnt/in/programs/pi /usr/local/bin/pi
     dpkg-query --show >/usr/share/muster/packages.openmpi4
     ;;
 esac

@@ -54,6 +54,9 @@ pub enum PodState<'a> {
     },
 }
 
+/// Of every pod: nobody here calls one.
+const ADDRESS: &str = "192.0.2.1";
+
 /// A container ended badly, and nobody says more.
 pub const FAILED: PodState<'static> = PodState::Failed {
     reason: "",
@@ -305,6 +308,9 @@ fn status_of(pod: &Value, state: PodState<'_>) -> Value {
         "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
         "containerStatuses": containers.collect::<Vec<_>>(),
     });
+    if phase == "Running" {
+        status["podIP"] = ADDRESS.into();
+    }
     if let PodState::Failed { reason, message } = state {
         status["reason"] = reason.into();
         status["message"] = message.into();

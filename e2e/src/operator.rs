@@ -217,6 +217,7 @@ impl Operator {
             ))
             .arg(format!("--health-port={health_port}"))
             .arg(format!("--monitoring-port={metrics_port}"))
+            .arg("--agent-image=muster.test/muster-agent:1")
             .args(settings.flags)
             .env("KUBECONFIG", settings.kubeconfig)
             .env("NO_PROXY", "*")

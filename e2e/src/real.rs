@@ -1,7 +1,9 @@
 //! What the tests on real nodes share: the operator as it is shipped, a namespace for each test,
 //! real MPI programs, and what to look at when a test fails. Must not know what is tested.
 
+pub mod agent;
 pub mod deployed;
+pub mod inside;
 pub mod output;
 pub mod pi;
 pub mod submitted;
@@ -75,6 +77,21 @@ impl Lab {
             &job.json().to_string(),
         )?;
         Ok(Submitted::now(self, job.name()))
+    }
+
+    /// Runs part of a test in another namespace beside this one. It stays when that part fails.
+    pub fn beside<T>(&self, part: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let other = Self {
+            cluster: self.cluster.clone(),
+            namespace: format!("{}-other", self.namespace),
+            audit: self.audit.clone(),
+        };
+        let namespace = &other.namespace;
+        other.cluster.kubectl(&["create", "namespace", namespace])?;
+        let result = part(&other)?;
+        let remove = ["delete", "namespace", namespace, "--wait=false"];
+        other.cluster.kubectl(&remove)?;
+        Ok(result)
     }
 
     /// Applies a file of `examples/` as it is; the job has the file's name.

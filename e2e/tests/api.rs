@@ -15,4 +15,5 @@ mod api {
     mod suspension;
     mod takeover;
     mod thrift;
+    mod versions;
 }

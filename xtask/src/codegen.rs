@@ -2,6 +2,7 @@
 //! which files there are and whether they are up to date; what is in them lives below.
 
 mod install;
+mod mpijob_rules;
 mod mpijobs;
 mod pod_template;
 mod yaml;

@@ -42,8 +42,15 @@ enum Group {
     Cluster,
 }
 
-/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill` and `ip`.
-const PACKAGES: &[&str] = &["openssh-client", "procps", "iproute2"];
+/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill`, `ip`, `pdsh`, and
+/// `python3` for the launchers that are written in it.
+const PACKAGES: &[&str] = &[
+    "openssh-client",
+    "procps",
+    "iproute2",
+    "pdsh",
+    "python3-venv",
+];
 
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
 const CLUSTER_TEST_THREADS: &str = "4";

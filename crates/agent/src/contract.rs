@@ -71,10 +71,6 @@ pub const SLOTS: &str = "MUSTER_SLOTS";
 pub const LAUNCHER_ADDRESS: &str = "MUSTER_LAUNCHER_ADDRESS";
 /// The launcher's name, for lists of names.
 pub const LAUNCHER_NAME: &str = "MUSTER_LAUNCHER_NAME";
-/// `gate`: file to write, for the launcher's /etc/hosts. `hosts`: file to rewrite.
-pub const ETC_HOSTS: &str = "MUSTER_ETC_HOSTS";
-/// Read by `gate`, and rewritten by `hosts` when [`ETC_HOSTS`] is not set.
-pub const ETC_HOSTS_DEFAULT: &str = "/etc/hosts";
 /// `Off`: fewer hosts than asked for is no failure.
 pub const CENSUS: &str = "MUSTER_CENSUS";
 /// `Off`: a rank that ended with an error does not end a launcher that goes on regardless.
@@ -88,6 +84,10 @@ pub const TERMINATION_LOG: &str = "MUSTER_TERMINATION_LOG";
 pub const TERMINATION_LOG_DEFAULT: &str = "/dev/termination-log";
 /// Longest verdict; the kubelet keeps 4096 bytes per container.
 pub const TERMINATION_BYTES_MAX: usize = 3000;
+
+/// Sent with a request, never set in a pod: `NEED NAME`, the host name that the command should have
+/// because its worker shares an address, and so a host name, with others.
+pub const HOST_NAME: &str = "MUSTER_HOST_NAME";
 
 /// Marks every process that a request started, on a worker. Never set on the launcher, whose
 /// environment Hydra lays over the workers'.

@@ -21,6 +21,7 @@ use crate::contract;
 use crate::session_record::SessionRecord;
 use crate::signals::Signals;
 use crate::tree::{Process, Tree, new_mark};
+use crate::unstartable;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
 use census::{Census, Trouble};
@@ -85,19 +86,13 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     Ok(run.conclude())
 }
 
-/// As a shell says it.
 fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
-    let exit = if error.kind() == std::io::ErrorKind::NotFound {
-        127
-    } else {
-        126
-    };
-    let program = program.to_string_lossy();
-    let message = format!("cannot run {program}: {error}; is it in the image and on PATH?");
+    let (message, exit) = unstartable::explained(program, error);
     eprintln!("muster-agent: {message}");
     let verdict = Verdict {
         kind: Kind::Failed,
         exit,
+        signal: None,
         hosts: 0,
         asked: contract::workers(),
         ranks_per_host: [].into(),

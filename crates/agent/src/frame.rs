@@ -79,6 +79,9 @@ pub enum Frame {
     Signal(u8),
     /// Server, last: the command and its output have ended.
     Exit(Ending),
+    /// Server, before that: the command has failed. A launcher that notices may leave the shim no
+    /// time for more.
+    Failed(Ending),
     /// Server: something new was seen of a rank.
     Rank(u32, RankState),
     /// Either, every few seconds: still here.
@@ -113,6 +116,7 @@ const EXIT: u8 = 9;
 const RANK: u8 = 10;
 const PING: u8 = 11;
 const REFUSAL: u8 = 12;
+const FAILED: u8 = 13;
 
 impl Frame {
     /// The bytes on the wire. A body beyond the limit is cut where it is text for people; callers
@@ -128,6 +132,7 @@ impl Frame {
             Self::Stderr(bytes) => (STDERR, bytes.clone()),
             Self::Signal(signal) => (SIGNAL, vec![*signal]),
             Self::Exit(ending) => (EXIT, ending_body(*ending).to_vec()),
+            Self::Failed(ending) => (FAILED, ending_body(*ending).to_vec()),
             Self::Rank(rank, state) => (RANK, rank_body(*rank, *state)),
             Self::Ping => (PING, Vec::new()),
             Self::Refusal(text) => (REFUSAL, text_body(text)),
@@ -167,6 +172,7 @@ impl Frame {
                 _ => return Err(malformed()),
             },
             EXIT => Self::Exit(ending(body).ok_or_else(malformed)?),
+            FAILED => Self::Failed(ending(body).ok_or_else(malformed)?),
             RANK => rank(body).ok_or_else(malformed)?,
             PING if body.is_empty() => Self::Ping,
             REFUSAL => Self::Refusal(text(body).ok_or_else(malformed)?),
@@ -309,6 +315,7 @@ mod tests {
             Frame::Signal(10),
             Frame::Exit(Ending::Code(255)),
             Frame::Exit(Ending::Signal(9)),
+            Frame::Failed(Ending::Code(137)),
             Frame::Rank(70_000, RankState::Running),
             Frame::Rank(0, RankState::InMpi),
             Frame::Rank(1, RankState::Vanished),

@@ -16,7 +16,7 @@ use crate::hosts::{Host, HostsFile};
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
-use crate::{contract, etc_hosts, host_lists};
+use crate::{contract, host_lists};
 use board::{Board, Callers};
 use question::{Question, ports_words};
 
@@ -81,7 +81,6 @@ pub(crate) fn run() -> Result<u8> {
 /// What the launcher finds when it starts.
 fn opened(workers: &[Host]) -> Result<u8> {
     host_lists::write_as_asked(workers)?;
-    etc_hosts::write_as_asked(workers)?;
     Ok(0)
 }
 
@@ -156,6 +155,7 @@ fn give_up(board: &Board, asked: usize, waited: Duration) -> u8 {
     let verdict = Verdict {
         kind: Kind::GateDeadline,
         exit: contract::EXIT_GATE_DEADLINE,
+        signal: None,
         hosts: board.answered().len(),
         asked: Some(asked),
         ranks_per_host: [].into(),

@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::contract;
-use crate::hosts::Host;
+use crate::hosts::{Host, is_own};
 
 /// How a list says how many ranks a host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,18 +56,18 @@ pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
     };
     let syntax = Syntax::of(contract::variable(contract::LISTS_SYNTAX).as_deref())?;
     let launcher = launcher()?;
-    let takes_ranks = launcher.is_some();
-    let mut entries = Vec::from_iter(launcher);
-    for worker in workers {
-        entries.push(Entry {
+    let workers = workers.iter().map(|worker| {
+        Ok(Entry {
             name: worker.name.clone(),
             ip: worker.ip()?,
-        });
-    }
-    let workers = &entries[usize::from(takes_ranks)..];
-    let by_name = share_an_address(&entries) || workers.iter().any(|worker| is_own(worker.ip));
+        })
+    });
+    let workers = workers.collect::<Result<Vec<_>>>()?;
+    // A worker on the launcher's own address would be taken for the launcher.
+    let by_name = share_an_address(&workers) || workers.iter().any(|worker| is_own(worker.ip));
     let lists = Lists {
-        entries,
+        launcher,
+        workers,
         by_name,
         slots: contract::slots(),
     };
@@ -96,14 +96,10 @@ fn share_an_address(entries: &[Entry]) -> bool {
     !entries.iter().all(|entry| seen.insert(entry.ip))
 }
 
-/// A worker on the launcher's node in the host's network: by its address a launcher takes it for
-/// itself and starts its ranks locally. The loopback is everybody's own.
-fn is_own(ip: IpAddr) -> bool {
-    !ip.is_loopback() && UdpSocket::bind((ip, 0)).is_ok()
-}
-
 struct Lists {
-    entries: Vec<Entry>,
+    /// By its address even among names: only so every launcher knows itself.
+    launcher: Option<Entry>,
+    workers: Vec<Entry>,
     by_name: bool,
     slots: usize,
 }
@@ -111,13 +107,16 @@ struct Lists {
 impl Lists {
     /// An address with colons cannot stand before `:N`.
     fn hosts(&self, syntax: Option<Syntax>) -> impl Iterator<Item = String> {
-        let ambiguous =
-            syntax == Some(Syntax::Colon) && self.entries.iter().any(|entry| entry.ip.is_ipv6());
-        let by_name = self.by_name || ambiguous;
-        self.entries.iter().map(move |entry| match by_name {
-            true => entry.name.clone(),
-            false => entry.ip.to_string(),
-        })
+        let word = move |entry: &Entry, by_name: bool| {
+            if by_name || (syntax == Some(Syntax::Colon) && entry.ip.is_ipv6()) {
+                entry.name.clone()
+            } else {
+                entry.ip.to_string()
+            }
+        };
+        let launcher = self.launcher.iter().map(move |entry| word(entry, false));
+        let workers = self.workers.iter();
+        launcher.chain(workers.map(move |entry| word(entry, self.by_name)))
     }
 
     fn list(&self, syntax: Syntax) -> String {
@@ -159,7 +158,8 @@ mod tests {
             ip: ip.parse().unwrap(),
         };
         Lists {
-            entries: hosts.iter().map(entry).collect(),
+            launcher: None,
+            workers: hosts.iter().map(entry).collect(),
             by_name,
             slots: 2,
         }
@@ -184,11 +184,19 @@ mod tests {
             lists(&TWO, true).list(Syntax::Slots),
             "w0 slots=2\nw1 slots=2\n"
         );
+        let with_launcher = Lists {
+            launcher: lists(&[("launcher", "10.0.0.2")], false).workers.pop(),
+            ..lists(&TWO, true)
+        };
+        assert_eq!(
+            with_launcher.list(Syntax::Colon),
+            "10.0.0.2:2\nw0:2\nw1:2\n"
+        );
         let six = lists(&[("w0", "fd00::1")], false);
         assert_eq!(six.list(Syntax::Slots), "fd00::1 slots=2\n");
         assert_eq!(six.list(Syntax::Colon), "w0:2\n");
         let shared = lists(&[("w0", "10.0.0.1"), ("w1", "10.0.0.1")], false);
-        assert!(share_an_address(&shared.entries));
-        assert!(!share_an_address(&lists(&TWO, false).entries));
+        assert!(share_an_address(&shared.workers));
+        assert!(!share_an_address(&lists(&TWO, false).workers));
     }
 }

@@ -2,7 +2,7 @@
 //! the pod by the kubelet. Decides who is meant by a name; the list is the only source, so that no
 //! name of a worker is ever asked of DNS.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -100,6 +100,18 @@ impl Host {
     }
 }
 
+/// Whether another worker of the list has the same address.
+pub fn shares_address(hosts: &[Host], host: &Host) -> bool {
+    let ip = host.ip().ok();
+    ip.is_some_and(|ip| hosts.iter().any(|other| other != host && other.has_ip(ip)))
+}
+
+/// Whether this is an address of the pod that asks: on a node's network, a worker's may be. The
+/// loopback is everybody's own.
+pub fn is_own(ip: IpAddr) -> bool {
+    !ip.is_loopback() && UdpSocket::bind((ip, 0)).is_ok()
+}
+
 fn first_label(name: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
@@ -194,8 +206,11 @@ half-written";
 
     #[test]
     fn a_shared_address_is_no_name() {
-        let error = find(&parse(LIST), "10.1.0.6").unwrap_err();
+        let hosts = parse(LIST);
+        let error = find(&hosts, "10.1.0.6").unwrap_err();
         assert_eq!(error, HostsError::Ambiguous("10.1.0.6".into()));
+        let sharing: Vec<_> = hosts.iter().map(|h| shares_address(&hosts, h)).collect();
+        assert_eq!(sharing, [false, true, true, false, false]);
     }
 
     #[test]

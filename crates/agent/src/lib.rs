@@ -3,15 +3,16 @@
 
 mod call;
 mod children;
+mod connect;
 pub mod contract;
 mod daemon;
-mod etc_hosts;
 mod exec;
 mod exit_info;
 pub mod frame;
 mod gate;
 mod home;
 mod host_lists;
+mod host_name;
 pub mod hosts;
 mod identity;
 mod install;
@@ -22,6 +23,7 @@ mod session_record;
 mod signals;
 pub mod ssh_words;
 mod tree;
+mod unstartable;
 mod verdict;
 mod wire;
 
@@ -34,7 +36,7 @@ usage: muster-agent install DIR
        muster-agent serve [-- COMMAND…]
        muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
-       muster-agent hosts -- COMMAND…
+       muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent version";
 
@@ -57,7 +59,8 @@ pub fn run(words: &[OsString]) -> u8 {
         b"rsh" => rsh::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
-        b"hosts" => concluded(etc_hosts::run(after_dashes(rest))),
+        b"connect" => concluded(connect::run(rest)),
+        b"as" => concluded(host_name::run(rest)),
         b"gate" => match rest {
             [] => concluded(gate::run()),
             [option, directory] if option == "--install" => {

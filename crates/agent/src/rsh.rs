@@ -12,14 +12,15 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::frame::Frame;
-use crate::hosts::HostsFile;
+use crate::host_name::Need;
+use crate::hosts::{self, Host, HostsFile};
 use crate::identity::Client;
 use crate::session_record::{SessionRecord, State};
 use crate::signals::Signals;
 use crate::ssh_words::{self, Call, Words};
 use crate::wire::Wire;
 use crate::{call, contract, daemon};
-use stream::{Outcome, Stream};
+use stream::{News, Outcome, Stream};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
@@ -46,7 +47,12 @@ struct Shim {
     call: Call,
     directory: Option<PathBuf>,
     record: SessionRecord,
+    /// The host name that the command should have, if not the worker's own.
+    host_name: Option<(Need, String)>,
 }
+
+/// The daemon that waits for ever when another one has its host name.
+const NEEDS_OWN_NAME: &str = "prted";
 
 impl Shim {
     fn new(call: Call) -> Self {
@@ -56,11 +62,13 @@ impl Shim {
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
             ranks: [].into(),
+            failed: Vec::new(),
         };
         Self {
             call,
             directory: contract::variable(contract::RUN_DIR).map(PathBuf::from),
             record,
+            host_name: None,
         }
     }
 
@@ -79,8 +87,11 @@ impl Shim {
         }
         self.note(State::Started);
         let stream = Stream::new(wire, signals, !self.call.no_stdin);
-        let outcome = stream.run(|rank, state| {
-            self.record.ranks.insert(rank, state);
+        let outcome = stream.run(|news| {
+            match news {
+                News::Rank(rank, state) => self.record.saw(rank, state),
+                News::Failed(ending) => self.record.state = State::Ended(ending),
+            }
             self.write();
         });
         self.conclude(outcome)
@@ -93,8 +104,13 @@ impl Shim {
         let patience = patience.unwrap_or(CONNECT_MAX);
         let until = Instant::now() + patience;
         let client = Client::new()?;
-        let host = HostsFile::of_environment().wait_for(&self.call.host, until)?;
+        let file = HostsFile::of_environment();
+        let host = file.wait_for(&self.call.host, until)?;
         self.record.host.clone_from(&host.name);
+        if self.record.daemon.as_deref() == Some(NEEDS_OWN_NAME) {
+            let need = need_of_name(&file.read(), &host);
+            self.host_name = need.map(|need| (need, host.short_name().to_owned()));
+        }
         let address = host.socket_address(contract::port())?;
         call::patiently(&client, address, until).with_context(|| {
             let seconds = patience.as_secs();
@@ -106,6 +122,12 @@ impl Shim {
     }
 
     fn request(&self, wire: &mut Wire) -> Result<()> {
+        if let Some((need, name)) = &self.host_name {
+            wire.send(&Frame::Variable {
+                name: contract::HOST_NAME.into(),
+                value: format!("{} {name}", need.word()).into(),
+            })?;
+        }
         let names = contract::variable(contract::FORWARD_ENV).unwrap_or_default();
         for name in names
             .split(',')
@@ -152,8 +174,11 @@ impl Shim {
         }
     }
 
+    /// How the command ended stands, even if what was left of its session was cut off.
     fn note(&mut self, state: State) {
-        self.record.state = state;
+        if !matches!(self.record.state, State::Ended(_)) {
+            self.record.state = state;
+        }
         self.write();
     }
 
@@ -165,5 +190,16 @@ impl Shim {
             let directory = directory.display();
             complain(&format!("cannot note the session in {directory}: {error}"));
         }
+    }
+}
+
+/// Workers that share an address are on one node's network, and so is a worker at our own: all of
+/// them carry that node's name. The launcher's matters only if it takes ranks too.
+fn need_of_name(workers: &[Host], host: &Host) -> Option<Need> {
+    if hosts::shares_address(workers, host) {
+        Some(Need::Needed)
+    } else {
+        let here = host.ip().is_ok_and(hosts::is_own);
+        here.then_some(Need::Wanted)
     }
 }

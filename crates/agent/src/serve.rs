@@ -21,7 +21,7 @@ use crate::children::{Child, Children};
 use crate::frame::Ending;
 use crate::signals::Signals;
 use crate::wire::poll;
-use crate::{contract, identity};
+use crate::{contract, identity, unstartable};
 use door::Door;
 
 /// Sessions at the same time; a launcher needs one or two per host.
@@ -95,7 +95,13 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
     // A longer queue than std asks for: a crowd at the door costs the launcher no lost packet.
     rustix::net::listen(&listener, BACKLOG)?;
     eprintln!("muster-agent: serving on {}", listener.local_addr()?);
-    let own = start_own(&children, command)?;
+    let own = match start_own(&children, command) {
+        Ok(own) => own,
+        Err((sentence, exit)) => {
+            eprintln!("muster-agent: the worker's own command: {sentence}");
+            return Ok(exit);
+        }
+    };
     let at_the_door = shared.clone();
     std::thread::Builder::new()
         .stack_size(THREAD_STACK_BYTES)
@@ -128,7 +134,7 @@ fn listen() -> Result<TcpListener> {
 }
 
 /// The user's own command of the worker, with the container's environment but our variables.
-fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>> {
+fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>, (String, u8)> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
@@ -143,10 +149,9 @@ fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>> {
         }
     }
     let child = children.spawn(&mut command);
-    child.map(Some).with_context(|| {
-        let program = program.to_string_lossy();
-        format!("cannot run the worker's command {program}: is it in the image?")
-    })
+    child
+        .map(Some)
+        .map_err(|error| unstartable::explained(program, &error))
 }
 
 fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {

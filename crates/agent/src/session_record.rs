@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::frame::{Ending, RankState};
 
@@ -35,11 +36,33 @@ pub(crate) struct SessionRecord {
     pub(crate) state: State,
     /// Ranks that were seen.
     pub(crate) ranks: BTreeMap<u32, RankState>,
+    /// Those of them that failed, in the order in which that was heard of.
+    pub(crate) failed: Vec<Failed>,
+}
+
+/// A rank that failed, and when the launcher's pod heard of it: what comes later is often an echo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Failed {
+    /// Since the epoch. All shims of a run have the same clock.
+    pub(crate) at_ms: u64,
+    pub(crate) rank: u32,
 }
 
 const SUFFIX: &str = "session";
 
 impl SessionRecord {
+    /// What a worker says of a rank.
+    pub(crate) fn saw(&mut self, rank: u32, state: RankState) {
+        let failed = matches!(state, RankState::Ended(ending) if ending != Ending::Code(0));
+        self.ranks.insert(rank, state);
+        if failed {
+            let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+            let at_ms = since_epoch.unwrap_or_default().as_millis();
+            let at_ms = u64::try_from(at_ms).unwrap_or(u64::MAX);
+            self.failed.push(Failed { at_ms, rank });
+        }
+    }
+
     /// Readers see the old file or the new one.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let path = |suffix: &str| -> PathBuf { directory.join(format!("{}.{suffix}", self.shim)) };
@@ -77,12 +100,14 @@ impl SessionRecord {
         });
         let ranks = self.ranks.iter();
         lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {}", rank_text(*state))));
+        let failed = self.failed.iter();
+        lines.extend(failed.map(|failed| format!("failed {} {}", failed.at_ms, failed.rank)));
         lines.join("\n") + "\n"
     }
 
     fn parse(text: &str) -> Option<Self> {
         let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
-        let mut ranks = BTreeMap::new();
+        let (mut ranks, mut failed) = (BTreeMap::new(), Vec::new());
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
@@ -99,6 +124,11 @@ impl SessionRecord {
                     let (rank, state) = rest.split_once(' ')?;
                     ranks.insert(rank.parse().ok()?, parse_rank(state)?);
                 }
+                "failed" => {
+                    let (at_ms, rank) = rest.split_once(' ')?;
+                    let (at_ms, rank) = (at_ms.parse().ok()?, rank.parse().ok()?);
+                    failed.push(Failed { at_ms, rank });
+                }
                 _ => return None,
             }
         }
@@ -108,6 +138,7 @@ impl SessionRecord {
             daemon,
             state: state?,
             ranks,
+            failed,
         })
     }
 }
@@ -176,10 +207,28 @@ mod tests {
                     (3, RankState::Ended(Ending::Code(3))),
                 ]
                 .into(),
+                failed: vec![Failed { at_ms: 7, rank: 3 }],
             };
             record.write(directory.path()).unwrap();
             assert_eq!(SessionRecord::read_all(directory.path()), [record]);
         }
+    }
+
+    #[test]
+    fn ranks_that_failed_are_remembered_in_order() {
+        let mut record = SessionRecord {
+            host: "pi-worker-0".into(),
+            shim: 1,
+            daemon: None,
+            state: State::Started,
+            ranks: [].into(),
+            failed: Vec::new(),
+        };
+        record.saw(0, RankState::Ended(Ending::Code(0)));
+        record.saw(2, RankState::Ended(Ending::Signal(9)));
+        record.saw(1, RankState::Ended(Ending::Code(3)));
+        let failed: Vec<_> = record.failed.iter().map(|failed| failed.rank).collect();
+        assert_eq!(failed, [2, 1]);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
 pub(crate) struct Verdict {
     pub(crate) kind: Kind,
     pub(crate) exit: u8,
+    /// By which a rank was ended, where that is the cause.
+    pub(crate) signal: Option<u8>,
     /// Hosts that took part.
     pub(crate) hosts: usize,
     pub(crate) asked: Option<usize>,
@@ -49,6 +51,9 @@ impl Verdict {
             "{{\"muster\":1,\"verdict\":\"{:?}\",\"exit\":{},\"hosts\":{}",
             self.kind, self.exit, self.hosts
         );
+        if let Some(signal) = self.signal {
+            line += &format!(",\"signal\":{signal}");
+        }
         if let Some(asked) = self.asked {
             line += &format!(",\"asked\":{asked}");
         }
@@ -114,6 +119,7 @@ mod tests {
         Verdict {
             kind: Kind::WorkerLost,
             exit: 119,
+            signal: Some(9),
             hosts: 2,
             asked: Some(3),
             ranks_per_host: [("w0".into(), 2), ("w1".into(), 1)].into(),
@@ -128,7 +134,7 @@ mod tests {
         assert_eq!(
             value,
             json!({
-                "muster": 1, "verdict": "WorkerLost", "exit": 119, "hosts": 2, "asked": 3,
+                "muster": 1, "verdict": "WorkerLost", "exit": 119, "signal": 9, "hosts": 2, "asked": 3,
                 "ranksPerHost": {"w0": 2, "w1": 1}, "lost": ["w1"],
                 "message": "lost w1: \"nothing\" was heard\n\u{1}",
             })

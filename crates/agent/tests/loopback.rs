@@ -5,6 +5,8 @@
 mod gates;
 #[path = "loopback/hostile.rs"]
 mod hostile;
+#[path = "loopback/launch_ways.rs"]
+mod launch_ways;
 #[path = "loopback/launches.rs"]
 mod launches;
 #[path = "loopback/sessions.rs"]

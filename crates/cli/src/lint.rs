@@ -6,10 +6,9 @@ mod command_line;
 mod fields;
 mod show;
 
-use dialects::{DIALECTS, Dialect};
 use serde_json::Value;
 
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Api, Manifest};
 use crate::schema;
 use crate::yaml::{Document, Mark};
 
@@ -51,7 +50,7 @@ impl Severity {
 
 /// A field that only one API has, and that API.
 const TELLTALES: &[(&str, &str)] = &[
-    ("/spec/mpiReplicaSpecs", "kubeflow.org/v2beta1 MPIJob"),
+    ("/spec/mpiReplicaSpecs", "kubeflow.org MPIJob"),
     ("/spec/worker", "batch.tensorstack.dev/v1beta1 MPIJob"),
     ("/spec/runMode", "batch.tensorstack.dev/v1beta1 MPIJob"),
     ("/spec/numWorkers", "batch.test.bdap.com/v1 MPIJob"),
@@ -112,7 +111,7 @@ fn document(document: &Document) -> Vec<Finding> {
             return vec![error("Invalid", message, document.value_mark(""))];
         }
     }
-    match manifest::dialect(object) {
+    match manifest::api(object) {
         Some(dialect) => job(document, dialect),
         None => stranger(document),
     }
@@ -126,17 +125,17 @@ fn stranger(document: &Document) -> Vec<Finding> {
         manifest::text(object, "kind"),
     );
     let resembles = |known: &str, given: &str| strsim::damerau_levenshtein(known, given) <= 2;
-    let known: Vec<String> = DIALECTS
+    let known: Vec<String> = manifest::apis()
         .iter()
         .map(|dialect| format!("{} {}", manifest::api_version(dialect), dialect.kind))
         .collect();
-    let of_a_job = DIALECTS.iter().any(|dialect| {
+    let of_a_job = manifest::apis().iter().any(|dialect| {
         resembles(dialect.kind, kind) || version.split('/').next() == Some(dialect.group)
     });
     if !of_a_job {
         return Vec::new();
     }
-    let at = if DIALECTS.iter().any(|dialect| dialect.kind == kind) {
+    let at = if manifest::apis().iter().any(|dialect| dialect.kind == kind) {
         "/apiVersion"
     } else {
         "/kind"
@@ -150,7 +149,7 @@ fn stranger(document: &Document) -> Vec<Finding> {
     vec![finding]
 }
 
-fn job(document: &Document, dialect: &Dialect) -> Vec<Finding> {
+fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
     let schema = schema::of(dialect.group, dialect.version, dialect.kind);
     let mut findings = match schema {
         Some(schema) => fields::check(document, dialect, schema),
@@ -158,8 +157,8 @@ fn job(document: &Document, dialect: &Dialect) -> Vec<Finding> {
     };
     findings.extend(foreign_fields(document, dialect));
     let object = &document.value;
-    match (dialect.lower)(object) {
-        Err(errors) => {
+    match manifest::lower(object) {
+        Some(Err(errors)) => {
             let told = findings.clone();
             let new = errors.iter().filter_map(|problem| {
                 let pointer = pointer(&problem.path);
@@ -177,8 +176,10 @@ fn job(document: &Document, dialect: &Dialect) -> Vec<Finding> {
             findings.extend(new);
         }
         // What a misspelled field was to say is not known, so neither is what follows from it.
-        Ok(job) if findings.is_empty() => findings.extend(command_line::check(document, &job)),
-        Ok(_) => {}
+        Some(Ok(job)) if findings.is_empty() => {
+            findings.extend(command_line::check(document, &job))
+        }
+        Some(Ok(_)) | None => {}
     }
     if manifest::name(object).is_empty() && object.pointer("/metadata/generateName").is_none() {
         let message = "metadata.name is missing".to_owned();
@@ -193,11 +194,11 @@ fn job(document: &Document, dialect: &Dialect) -> Vec<Finding> {
 }
 
 /// Fields of another API, all explained at once: the apiVersion is wrong, not each of them.
-fn foreign_fields(document: &Document, dialect: &Dialect) -> Option<Finding> {
+fn foreign_fields(document: &Document, dialect: &Api) -> Option<Finding> {
     let own = format!("{} {}", manifest::api_version(dialect), dialect.kind);
-    let (pointer, other) = TELLTALES
-        .iter()
-        .find(|(pointer, api)| *api != own && document.value.pointer(pointer).is_some())?;
+    let (pointer, other) = TELLTALES.iter().find(|(pointer, api)| {
+        !api.starts_with(dialect.group) && document.value.pointer(pointer).is_some()
+    })?;
     let field = pointer.trim_start_matches('/').replace('/', ".");
     let mut finding = error(
         "Invalid",

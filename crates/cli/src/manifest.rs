@@ -1,12 +1,15 @@
 //! Files of objects as people write them: jobs, and what comes with them. Decides where the text
-//! comes from and which document is a job in which dialect; judges nothing.
+//! comes from and which document is a job in which API; judges nothing.
 
 use std::io::Read as _;
+use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result};
-use dialects::{DIALECTS, Dialect};
+use dialects::{Dialect, FieldError, RESOURCES};
+use planner::Job;
 use serde_json::Value;
 
+use crate::schema;
 use crate::yaml::{self, Document, Malformed};
 
 /// A file and its documents.
@@ -59,17 +62,68 @@ fn is_list(object: &Value) -> bool {
     text(object, "kind").ends_with("List")
 }
 
-/// The dialect that an object is written in.
-pub(crate) fn dialect(object: &Value) -> Option<&'static Dialect> {
+/// An API that a job may be written in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Api {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    /// The version that jobs are read in, whatever they were written in.
+    pub(crate) is_stored: bool,
+    dialect: &'static Dialect,
+}
+
+static APIS: LazyLock<Vec<Api>> = LazyLock::new(|| {
+    let of = |resource: &'static dialects::Resource| {
+        resource.dialects.iter().map(|dialect| {
+            // Where dialects are versions of one kind, they are called like the versions.
+            let own = schema::of(resource.group, dialect.name, resource.kind).is_some();
+            let version = if own { dialect.name } else { resource.version };
+            Api {
+                group: resource.group,
+                version,
+                kind: resource.kind,
+                plural: resource.plural,
+                is_stored: version == resource.version,
+                dialect,
+            }
+        })
+    };
+    RESOURCES.iter().flat_map(of).collect()
+});
+
+/// Every API that jobs may be written in.
+pub(crate) fn apis() -> &'static [Api] {
+    &APIS
+}
+
+/// The API that an object is written in.
+pub(crate) fn api(object: &Value) -> Option<&'static Api> {
     let (version, kind) = (text(object, "apiVersion"), text(object, "kind"));
-    DIALECTS
+    APIS.iter()
+        .find(|api| kind == api.kind && version == api_version(api))
+}
+
+/// What an object asks for, or what is wrong with it; nothing when it is no job.
+pub(crate) fn lower(object: &Value) -> Option<Result<Job, Vec<FieldError>>> {
+    let api = api(object)?;
+    let named = ["/spec/muster/dialect", "/status/muster/dialect"]
         .iter()
-        .find(|dialect| kind == dialect.kind && version == api_version(dialect))
+        .any(|pointer| object.pointer(pointer).is_some());
+    let resource = RESOURCES
+        .iter()
+        .find(|resource| resource.group == api.group && resource.kind == api.kind);
+    let dialect = match resource {
+        Some(resource) if named => resource.dialect_of(object),
+        _ => api.dialect,
+    };
+    Some((dialect.lower)(object))
 }
 
 /// `GROUP/VERSION`.
-pub(crate) fn api_version(dialect: &Dialect) -> String {
-    format!("{}/{}", dialect.group, dialect.version)
+pub(crate) fn api_version(api: &Api) -> String {
+    format!("{}/{}", api.group, api.version)
 }
 
 /// A field that is a string; empty when it is not there.

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
-use dialects::{DIALECTS, Dialect};
 use futures::io::AsyncBufRead;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use crate::args::Global;
 use crate::exit::{self, Failure};
-use crate::manifest;
+use crate::manifest::{self, Api};
 use crate::state::{self, Record};
 use crate::view::{JobView, PodView};
 
@@ -78,7 +77,7 @@ impl Site {
             }
         };
         let mut jobs = Vec::new();
-        for dialect in DIALECTS {
+        for dialect in stored() {
             let mut path = collection(dialect, (!all).then_some(self.namespace.as_str()));
             if !selector.is_empty() {
                 path += &format!("?labelSelector={}", encoded(selector));
@@ -104,7 +103,7 @@ impl Site {
         };
         let (kind, short) = name.split_once('/').unwrap_or(("", name));
         let mut found = Vec::new();
-        for dialect in DIALECTS.iter().filter(|dialect| is_called(dialect, kind)) {
+        for dialect in stored().filter(|dialect| is_called(dialect, kind)) {
             let path = collection(dialect, Some(&self.namespace));
             found.extend(get(client, &format!("{path}/{}", encoded(short))).await?);
         }
@@ -216,7 +215,7 @@ impl Site {
     /// Deletes a job and what it owns.
     pub(crate) async fn delete(&self, job: JobView<'_>) -> Result<()> {
         let client = self.live()?;
-        let dialect = manifest::dialect(job.0).context("not a job that muster knows")?;
+        let dialect = manifest::api(job.0).context("not a job that muster knows")?;
         let path = format!(
             "{}/{}?propagationPolicy=Background",
             collection(dialect, Some(job.namespace())),
@@ -241,7 +240,7 @@ impl Site {
         let Source::Live(client) = &self.source else {
             return Ok(());
         };
-        let dialect = manifest::dialect(job.0).context("not a job that muster knows")?;
+        let dialect = manifest::api(job.0).context("not a job that muster knows")?;
         let version = job.0["metadata"]["resourceVersion"].as_str().unwrap_or("");
         let path = format!(
             "{}?watch=1&timeoutSeconds=60&resourceVersion={version}&fieldSelector={}",
@@ -398,14 +397,18 @@ pub(crate) fn event_time(event: &Value) -> &str {
         .unwrap_or("")
 }
 
-fn is_called(dialect: &Dialect, kind: &str) -> bool {
+fn stored() -> impl Iterator<Item = &'static Api> {
+    manifest::apis().iter().filter(|api| api.is_stored)
+}
+
+fn is_called(dialect: &Api, kind: &str) -> bool {
     let singular = dialect.kind.to_lowercase();
     let (name, group) = kind.split_once('.').unwrap_or((kind, ""));
     (name.is_empty() || name == singular || name == dialect.plural)
         && (group.is_empty() || group == dialect.group)
 }
 
-fn collection(dialect: &Dialect, namespace: Option<&str>) -> String {
+fn collection(dialect: &Api, namespace: Option<&str>) -> String {
     let base = format!("/apis/{}/{}", dialect.group, dialect.version);
     match namespace {
         Some(namespace) => format!(

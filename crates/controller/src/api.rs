@@ -163,6 +163,16 @@ impl Api {
         self.send(path.list(&ListParams::default().limit(1))).await
     }
 
+    /// GET of everything that a field selector names.
+    pub(crate) async fn list_selected(
+        &self,
+        target: Target<'_>,
+        fields: &str,
+    ) -> Result<String, Fault> {
+        let selection = ListParams::default().fields(fields);
+        self.send(target.path().list(&selection)).await
+    }
+
     /// Any request.
     pub(crate) async fn send(
         &self,

@@ -141,6 +141,7 @@ impl Actor<'_> {
                 let done = self.delete_workers(&labels, &fields, &names).await;
                 done.map_err(|fault| self.error("deleting", &Kind::Pod, &labels, fault))
             }
+            Action::DeleteJob { uid } => self.delete_job(&uid).await,
         }
     }
 
@@ -295,6 +296,23 @@ impl Actor<'_> {
                 }
             });
         Ok(Outcome::Done)
+    }
+
+    /// The job's own children go with it, by the garbage collector.
+    async fn delete_job(&self, uid: &str) -> Result<Outcome, Error> {
+        let target = self.target(&self.context.resource, &self.owner.name);
+        match self.context.api.delete(target, uid).await {
+            Ok(_) => Ok(Outcome::Stopped),
+            // It is gone, or another one has its name.
+            Err(fault) if fault.code() == Some(404) || fault.is_other_object() => {
+                Ok(Outcome::Stopped)
+            }
+            Err(source) => Err(Error::Apply {
+                job: format!("{}/{}", self.owner.namespace, self.owner.name),
+                what: "deleting the job, whose time to live is over".to_owned(),
+                source,
+            }),
+        }
     }
 
     /// The object is not what we took it for.

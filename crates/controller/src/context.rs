@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::Dialect;
+use dialects::Resource;
 use kube::core::ApiResource;
 use planner::observed::Site;
 
@@ -17,7 +17,9 @@ use crate::wire::UserJob;
 /// What a pass needs besides the job.
 pub(crate) struct Context {
     pub(crate) api: Api,
-    pub(crate) dialect: &'static Dialect,
+    /// The jobs that are looked after, and the dialects that they are written in.
+    pub(crate) served: &'static Resource,
+    /// Where they live in the API.
     pub(crate) resource: ApiResource,
     pub(crate) site: Site,
     pub(crate) cache: Arc<Cache>,

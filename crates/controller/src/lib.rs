@@ -21,6 +21,7 @@ mod lease;
 mod memory;
 mod merge;
 mod metrics;
+mod mounts;
 mod observe;
 mod patience;
 mod priorities;

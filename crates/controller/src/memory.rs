@@ -10,6 +10,7 @@ use planner::Kind;
 use planner::observed::{Pod, Refusal};
 use tokio::time::Instant;
 
+use crate::mounts::Heard;
 use crate::wire::{Place, UserJob};
 
 /// A refused object is tried again after this long, then twice as long each time…
@@ -50,6 +51,8 @@ pub(crate) struct JobMemory {
     pub(crate) failures: u32,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
+    /// What the kubelet said of a pod that does not begin.
+    pub(crate) heard_of_mounts: Option<Heard>,
     /// Since when pods wait, by UID: no pod says so itself.
     waiting_since: BTreeMap<String, Timestamp>,
 }
@@ -184,8 +187,10 @@ impl JobMemory {
         let mut since = BTreeMap::new();
         for pod in pods {
             if let Some(waiting) = &mut pod.waiting {
-                let first = self.waiting_since.get(&pod.uid).copied();
-                waiting.since = first.unwrap_or(now);
+                if waiting.since == Timestamp::UNIX_EPOCH {
+                    let first = self.waiting_since.get(&pod.uid).copied();
+                    waiting.since = first.unwrap_or(now);
+                }
                 since.insert(pod.uid.clone(), waiting.since);
             }
         }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use planner::job::Owner;
-use planner::job::Transport;
+use planner::job::{HostNames, LauncherAs, Owner, Transport};
 use planner::observed::{Key, Observed, Pod, Slot};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
@@ -17,6 +16,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::memory::KeySecret;
+use crate::mounts;
 use crate::shelf::Entry;
 use crate::wire::{self, Facts, Identity, Place, Role, UserJob};
 
@@ -40,9 +40,15 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         retry_at: Vec::new(),
     };
 
-    let service = names.slot(&Kind::Service, &job.service_name(), Facts::service);
+    let service = match job.host_names {
+        HostNames::Service => names.slot(&Kind::Service, &job.service_name(), Facts::service),
+        HostNames::Pods => Slot::Absent,
+    };
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
-    let launcher = names.slot(&Kind::Job, &job.launcher_name(), Facts::launcher);
+    let launcher = match job.launcher_as {
+        LauncherAs::Job => names.slot(&Kind::Job, &job.launcher_name(), Facts::launcher),
+        LauncherAs::Pod => Slot::Absent,
+    };
     let pod_group = match &context.site.gang {
         None => Slot::Absent,
         Some(scheduler) => names.slot(
@@ -62,12 +68,15 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         }
         other => other,
     };
-    let foreign_workers = names.foreign_workers(job);
-    let look_again = names.retry_at.into_iter().min();
+    let foreign_pods = names.foreign_pods(job);
+    let retry_at = names.retry_at;
 
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
     let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
+    let unfinished = workers.iter_mut().chain(&mut launcher_pods);
+    let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
+    let look_at_mounts = explain_mounts(context, job, unfinished, now).await?;
     let refused = context.memory.on(&job.owner.uid, |memory| {
         memory.see_generation(job.owner.generation);
         memory.date_waits(launcher_pods.iter_mut().chain(&mut workers), now);
@@ -80,7 +89,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         launcher_pods,
         workers,
         foreign_in_selection: pods.foreign_in_selection(),
-        foreign_workers,
+        foreign_pods,
         service,
         config,
         key,
@@ -92,7 +101,21 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     };
     Ok(Look {
         observed,
-        look_again,
+        look_again: retry_at.into_iter().chain(look_at_mounts).min(),
+    })
+}
+
+async fn explain_mounts(
+    context: &Context,
+    job: &Job,
+    pods: impl Iterator<Item = &mut Pod>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    let explained = mounts::explain(context, &job.owner, pods, now).await;
+    explained.map_err(|source| Error::Observe {
+        job: format!("{}/{}", job.owner.namespace, job.owner.name),
+        what: "events of a pod that does not begin".to_owned(),
+        source,
     })
 }
 
@@ -147,6 +170,7 @@ async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Res
     });
     let hidden = recorded.outcome.is_none()
         && recorded.seen
+        && job.launcher_as == LauncherAs::Job
         && context
             .cache
             .on(&Kind::Job, |shelf| shelf.get(&place).is_none())
@@ -295,12 +319,14 @@ impl Names<'_> {
         until.is_some()
     }
 
-    fn foreign_workers(&mut self, job: &Job) -> Vec<String> {
+    fn foreign_pods(&mut self, job: &Job) -> Vec<String> {
         let uid = &self.owner.uid;
         let namespace: Arc<str> = self.owner.namespace.as_str().into();
-        let places = (0..job.worker_count()).map(|index| Place {
+        let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
+        let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
+        let places = launcher.into_iter().chain(workers).map(|name| Place {
             namespace: Arc::clone(&namespace),
-            name: job.worker_name(index).into(),
+            name: name.into(),
         });
         let held: Vec<(Place, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
             let ours = |place: &Place| Some(shelf.get(place)?.child.is_owned_by(uid));
@@ -338,9 +364,16 @@ impl Pods<'_> {
         })
     }
 
-    /// While its Job exists, what that Job controls. Without a Job, what an earlier one left.
+    /// The launcher itself, where it is a pod. Otherwise, while its Job exists, what that Job
+    /// controls; without a Job, what an earlier one left.
     fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
         let (uid, name) = (&self.job.owner.uid, self.job.launcher_name());
+        if self.job.launcher_as == LauncherAs::Pod {
+            return self.context.cache.on(&Kind::Pod, |shelf| {
+                let own = shelf.owned_by(uid).filter_map(pod).map(|(pod, _)| pod);
+                own.filter(|pod| pod.name == name).collect()
+            });
+        }
         self.context.cache.on(&Kind::Pod, |shelf| match launcher {
             Some(launcher) => shelf
                 .owned_by(launcher)

@@ -5,11 +5,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::Finding;
+use dialects::{Dialect, Finding};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::runtime::controller::Action as Requeue;
-use planner::{Job, Plan};
+use planner::{Action, Job, Plan};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -50,31 +50,29 @@ pub(crate) async fn reconcile(
 
 /// Returns when to come back though nothing may have changed.
 async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
-    let leaving = |job: &UserJob| job.metadata.deletion_timestamp.is_some();
-    if leaving(&stored) {
-        return Ok(None);
-    }
     let mut job = observe::newest(context, stored).await?; // no client, unless the watch hangs
-    if leaving(&job) {
-        return Ok(None);
-    }
     // Once, and once more after a status was written: the outcome must be on record before
     // anything is cleaned up.
     for _ in 0..2 {
         let whole = job.whole(&context.resource); // no client
-        if (context.dialect.managed_elsewhere)(&whole) {
+        let dialect = context.served.dialect_of(&whole);
+        if (dialect.managed_elsewhere)(&whole) {
             return Ok(None);
         }
-        let (said, come_back) = match (context.dialect.lower)(&whole) {
+        if job.metadata.deletion_timestamp.is_some() {
+            return release(context, dialect, &whole).await; // client
+        }
+        let (said, come_back) = match (dialect.lower)(&whole) {
             Err(errors) => {
                 let (finding, now) = (Finding::Invalid(&errors), Timestamp::now());
-                (report(context, &job, &whole, &finding, now).await?, None) // client
+                let said = report(context, dialect, &job, &whole, &finding, now);
+                (said.await?, None) // client
             }
             Ok(wanted) => {
-                let settled = settle(context, &wanted, &whole).await?; // client
+                let settled = settle(context, dialect, &wanted, &whole).await?; // client
                 let finding = Finding::Planned(&settled.plan.status);
-                let said = report(context, &job, &whole, &finding, settled.now).await?; // client
-                (said, settled.come_back)
+                let said = report(context, dialect, &job, &whole, &finding, settled.now);
+                (said.await?, settled.come_back) // client
             }
         };
         match said {
@@ -86,6 +84,20 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
     Ok(Some(SOON))
 }
 
+/// Takes the pods of a job that is being deleted: nobody else does, as long as a finalizer holds the
+/// job. One that owns nothing, or that we cannot read, needs nothing.
+async fn release(
+    context: &Context,
+    dialect: &Dialect,
+    whole: &Value,
+) -> Result<Option<Duration>, Error> {
+    let Ok(wanted) = (dialect.lower)(whole) else {
+        return Ok(None);
+    };
+    let settled = settle(context, dialect, &wanted, whole).await?; // client
+    Ok(settled.come_back)
+}
+
 /// Where a job stands once there is nothing more to do for now.
 struct Settled {
     plan: Plan,
@@ -94,14 +106,19 @@ struct Settled {
 }
 
 /// Observes, plans and applies until there is nothing left to do, or no progress.
-async fn settle(context: &Context, job: &Job, whole: &Value) -> Result<Settled, Error> {
+async fn settle(
+    context: &Context,
+    dialect: &Dialect,
+    job: &Job,
+    whole: &Value,
+) -> Result<Settled, Error> {
     for round in 1.. {
-        let recorded = (context.dialect.recorded)(whole); // no client
+        let recorded = (dialect.recorded)(whole); // no client
         let Look {
             observed,
             look_again,
         } = observe::look(context, job, recorded).await?; // no client, except for the key
-        if observed.launcher.ours().is_some() {
+        if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
                 .show_launcher(&job.owner.namespace, &job.launcher_name());
@@ -117,15 +134,17 @@ async fn settle(context: &Context, job: &Job, whole: &Value) -> Result<Settled, 
         }
         let steps = std::mem::take(&mut plan.steps);
         let idle = steps.is_empty();
+        let mut actions = steps.iter().flatten();
+        let ends = actions.any(|action| matches!(action, Action::DeleteJob { .. }));
         if !idle {
             let phase = plan.status.phase.as_str();
             tracing::debug!(job = job.owner.name, phase, because = ?plan.because);
             apply::apply(context, &job.owner, steps).await?; // client
         }
-        if idle || round == ROUNDS_MAX {
+        if idle || ends || round == ROUNDS_MAX {
             let wake = plan.wake.into_iter().chain(look_again).min();
             let wake = wake.map(|at| until(at, observed.now));
-            let unfinished = (!idle).then_some(SOON);
+            let unfinished = (!idle && !ends).then_some(SOON);
             let come_back = wake.into_iter().chain(unfinished).min();
             return Ok(Settled {
                 plan,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::{Event, Finding, Report, Urgency};
+use dialects::{Dialect, Event, Finding, Report, Urgency};
 use jiff::Timestamp;
 use planner::{Recorded, Verdict};
 use serde_json::{Value, json};
@@ -37,6 +37,7 @@ pub(crate) enum Said {
 /// Reports one finding about one job.
 pub(crate) async fn report(
     context: &Context,
+    dialect: &Dialect,
     job: &Arc<UserJob>,
     whole: &Value,
     finding: &Finding<'_>,
@@ -46,7 +47,7 @@ pub(crate) async fn report(
         status,
         urgency,
         events,
-    } = (context.dialect.report)(whole, finding, now);
+    } = (dialect.report)(whole, finding, now);
     let wait = match urgency {
         Urgency::Unchanged => return Ok(Said::Nothing),
         Urgency::Now => Duration::ZERO,
@@ -77,8 +78,8 @@ pub(crate) async fn report(
             });
         }
     };
-    let before = (context.dialect.recorded)(whole);
-    let after = (context.dialect.recorded)(&written.whole(&context.resource));
+    let before = (dialect.recorded)(whole);
+    let after = (dialect.recorded)(&written.whole(&context.resource));
     count(context, &before, &after);
     for event in &events {
         tracing::info!(job = label(job), reason = event.reason, "{}", event.message);

@@ -1,12 +1,12 @@
 //! From settings to a running operator: health first, then the election, then one controller per
-//! dialect. Decides the order of starting and stopping; nothing about jobs.
+//! resource. Decides the order of starting and stopping; nothing about jobs.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use dialects::{DIALECTS, Dialect};
+use dialects::RESOURCES;
 use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
 use kube::runtime::controller::{self, Controller};
@@ -54,13 +54,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
     let (api, lease_api) = (connect::api(&config)?, connect::api(&config)?);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
-    for dialect in DIALECTS {
-        watch::require(
-            &api,
-            &resource(dialect),
-            settings.scope.namespace.as_deref(),
-        )
-        .await?;
+    for served in RESOURCES.iter().filter(|served| served.is_required) {
+        let namespace = settings.scope.namespace.as_deref();
+        watch::require(&api, &resource(served), namespace).await?;
     }
     let ports = (settings.health_port, settings.monitoring_port);
     admin::serve(ports.0, ports.1, Arc::clone(&health), Arc::clone(&metrics)).await?;
@@ -115,7 +111,7 @@ struct Operator {
 impl Operator {
     async fn operate(self, scope: Scope, stop: Stop) -> anyhow::Result<()> {
         let memory = Arc::new(Memory::default());
-        let dirty = Arc::new(Dirty::new(DIALECTS.len()));
+        let dirty = Arc::new(Dirty::new(RESOURCES.len()));
         let kinds = watch::kinds(scope.site.gang.as_ref());
         let cache = Arc::new(Cache::new(&kinds, Arc::clone(&memory), Arc::clone(&dirty)));
         self.health.leads_with(Arc::clone(&cache));
@@ -130,11 +126,11 @@ impl Operator {
         for kind in kinds {
             watches.spawn(watch.clone().children(kind));
         }
-        let controllers = DIALECTS.iter().enumerate().map(|(index, dialect)| {
+        let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {
             let context = Context {
                 api: self.api.clone(),
-                dialect,
-                resource: resource(dialect),
+                served,
+                resource: resource(served),
                 site: scope.site.clone(),
                 cache: Arc::clone(&cache),
                 memory: Arc::clone(&memory),
@@ -143,7 +139,16 @@ impl Operator {
                 patience: PATIENCE,
             };
             let events = Arc::clone(&dirty).jobs(index).map(stream::iter).flatten();
-            control(context, &watch, events, scope.concurrency, stop.clone())
+            let (watch, stop) = (watch.clone(), stop.clone());
+            async move {
+                if !served.is_required {
+                    tokio::select! {
+                        () = watch.appearance(&context.resource) => {}
+                        () = stop.clone() => return,
+                    }
+                }
+                control(context, &watch, events, scope.concurrency, stop).await;
+            }
         });
         // When told to stop, controllers end once their last pass has; a pass that hangs may not
         // hold up the lease.
@@ -162,7 +167,7 @@ impl Operator {
     }
 }
 
-/// One controller for one dialect.
+/// One controller for one resource.
 fn control(
     context: Context,
     watch: &Watch,
@@ -200,6 +205,6 @@ fn control(
         })
 }
 
-fn resource(dialect: &Dialect) -> kube::core::ApiResource {
-    wire::named_resource(dialect.group, dialect.version, dialect.kind, dialect.plural)
+fn resource(served: &dialects::Resource) -> kube::core::ApiResource {
+    wire::named_resource(served.group, served.version, served.kind, served.plural)
 }

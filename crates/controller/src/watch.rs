@@ -25,6 +25,8 @@ use crate::wire::{self, Place, Stored, UserJob};
 
 /// A page of whole jobs is held in memory twice while it is read.
 const JOBS_PER_PAGE: u32 = 50;
+/// Between two looks for an API that is not there.
+const LOOK_FOR_API: Duration = Duration::from_secs(30);
 /// Between two questions about a doubtful object.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -188,7 +190,27 @@ impl Watch {
         }
     }
 
-    /// Jobs of one dialect, and a store of them. Listed with a quorum read: a job that is over
+    /// Returns once the cluster knows this API. Few clusters have all of them, and one that is
+    /// missing now may be installed later.
+    pub(crate) async fn appearance(&self, resource: &ApiResource) {
+        let (api, plural, group) = (&self.api, &resource.plural, &resource.group);
+        let mut told = false;
+        while let Err(fault) = api.probe(resource, self.namespace.as_deref()).await {
+            if !matches!(fault.code(), Some(403 | 404)) {
+                return;
+            }
+            if !told {
+                tracing::info!("the cluster has no {plural}.{group}: not looked after");
+                told = true;
+            }
+            tokio::time::sleep(LOOK_FOR_API).await;
+        }
+        if told {
+            tracing::info!("the cluster has {plural}.{group} now");
+        }
+    }
+
+    /// Jobs of one resource, and a store of them. Listed with a quorum read: a job that is over
     /// must never look as if it were not.
     pub(crate) fn jobs(
         &self,

@@ -2,7 +2,10 @@
 //! rely on: what changes an entry, where it moves, which timestamps it keeps. Knows no condition
 //! by name, and leaves entries that it does not change exactly as they were stored.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use crate::time;
 
 /// The conditions of a stored status.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +63,13 @@ impl Conditions {
     /// and reason stays as it is, message and times included; any other is replaced at the end
     /// of the list, and keeps its transition time if its status stays.
     pub(crate) fn set(&mut self, new: Condition<'_>, now: &str) -> bool {
+        self.set_since(new, now, now)
+    }
+
+    /// The same, with another transition time for a status that is new.
+    pub(crate) fn set_since(&mut self, new: Condition<'_>, now: &str, since: &str) -> bool {
         let status = if new.holds { "True" } else { "False" };
-        let mut since = now.to_owned();
+        let mut since = since.to_owned();
         if let Some(old) = self.get(new.name)
             && text(old, "status") == status
         {
@@ -73,16 +81,29 @@ impl Conditions {
                 stored.clone_into(&mut since);
             }
         }
-        self.0.retain(|item| text(item, "type") != new.name);
-        self.0.push(json!({
-            "type": new.name,
-            "status": status,
-            "reason": new.reason,
-            "message": new.message,
-            "lastUpdateTime": now,
-            "lastTransitionTime": since,
-        }));
+        self.remove(new.name);
+        self.0.push(entry(new, now, &since));
         true
+    }
+
+    /// Puts a condition that was not there before all others.
+    pub(crate) fn put_first(&mut self, new: Condition<'_>, now: &str) {
+        self.0.insert(0, entry(new, now, now));
+    }
+
+    /// Takes an entry out of the list.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.retain(|item| text(item, "type") != name);
+    }
+
+    /// The newest transition time of what holds, other than this one.
+    pub(crate) fn newest_true(&self, other_than: &str) -> Option<Timestamp> {
+        let others = self
+            .0
+            .iter()
+            .filter(|item| text(item, "status") == "True" && text(item, "type") != other_than);
+        let times = others.filter_map(|item| time::read(text(item, "lastTransitionTime")));
+        times.max()
     }
 
     /// Makes an entry `False` where it stands; reason, message and times stay.
@@ -91,6 +112,17 @@ impl Conditions {
             item["status"] = "False".into();
         }
     }
+}
+
+fn entry(new: Condition<'_>, now: &str, since: &str) -> Value {
+    json!({
+        "type": new.name,
+        "status": if new.holds { "True" } else { "False" },
+        "reason": new.reason,
+        "message": new.message,
+        "lastUpdateTime": now,
+        "lastTransitionTime": since,
+    })
 }
 
 /// A text of an entry, empty if it has none.

@@ -7,24 +7,16 @@ pub mod report;
 pub mod types;
 
 use crate::Dialect;
-
-const GROUP: &str = "kubeflow.org";
-const VERSION: &str = "v2beta1";
-const KIND: &str = "MPIJob";
-/// Written into owner references, whatever version the job was read in: Kueue matches it exactly.
-const API_VERSION: &str = "kubeflow.org/v2beta1";
+use crate::kubeflow::{MPI_OPERATOR, MULTIKUEUE};
 
 /// `managedBy` of jobs that are ours.
-const MANAGED_BY_US: &str = "kubeflow.org/mpi-operator";
+const MANAGED_BY_US: &str = MPI_OPERATOR;
 /// Every `managedBy` that is known.
-const MANAGED_BY_VALUES: [&str; 2] = [MANAGED_BY_US, "kueue.x-k8s.io/multikueue"];
+const MANAGED_BY_VALUES: [&str; 2] = [MANAGED_BY_US, MULTIKUEUE];
 
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
-    group: GROUP,
-    version: VERSION,
-    kind: KIND,
-    plural: "mpijobs",
+    name: defaults::DIALECT_NAME,
     managed_elsewhere: lower::managed_elsewhere,
     lower: lower::lower,
     recorded: report::recorded,

@@ -2,11 +2,13 @@
 //! files: `types` (the wire), `defaults`, `lower` (wire to [`planner::Job`], or every field
 //! error) and `report` (planner status to wire status and events).
 //!
-//! Adding a dialect is one folder and one row of [`DIALECTS`]. No dialect knows another.
+//! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
 
 mod conditions;
 pub mod field_error;
 mod fields;
+mod kubeflow;
+pub mod kubeflow_v1;
 pub mod kubeflow_v2beta1;
 mod muster_status;
 mod template;
@@ -17,21 +19,53 @@ pub use field_error::{FieldError, aggregate};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Every dialect that is served.
-pub const DIALECTS: &[Dialect] = &[kubeflow_v2beta1::DIALECT];
+/// Every resource that is served, with the dialects that its objects are written in.
+pub const RESOURCES: &[Resource] = &[Resource {
+    group: kubeflow::GROUP,
+    version: kubeflow::STORED_VERSION,
+    kind: kubeflow::KIND,
+    plural: kubeflow::PLURAL,
+    is_required: true,
+    dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
+}];
 
-/// One API that jobs are written in. Objects are passed whole, as the API server stores them:
-/// a stored object may have any shape, so nothing here may panic on one.
+/// One stored resource. Several API versions of it may be written; the operator reads and writes
+/// one.
 #[derive(Clone, Copy, Debug)]
-pub struct Dialect {
+pub struct Resource {
     /// API group, e.g. `kubeflow.org`.
     pub group: &'static str,
-    /// API version, e.g. `v2beta1`.
+    /// The version that the operator reads and writes, e.g. `v2beta1`.
     pub version: &'static str,
     /// Kind, e.g. `MPIJob`.
     pub kind: &'static str,
     /// Plural resource name, e.g. `mpijobs`.
     pub plural: &'static str,
+    /// A cluster without it is not set up yet; others may be missing.
+    pub is_required: bool,
+    /// The dialects of its objects; the first is that of an object which names none.
+    pub dialects: &'static [Dialect],
+}
+
+impl Resource {
+    /// The dialect that a job was written in: the one that was recorded when it was first seen,
+    /// otherwise the one that the API server filled in. The record comes first because a client
+    /// that writes back a job without fields it does not know has the API server fill them in anew.
+    pub fn dialect_of(&self, job: &Value) -> &'static Dialect {
+        let written = job.pointer("/spec/muster/dialect").and_then(Value::as_str);
+        let names = [muster_status::dialect(job), written.unwrap_or_default()];
+        let row = |name: &str| self.dialects.iter().find(|row| row.name == name);
+        let named = names.into_iter().find_map(row);
+        named.unwrap_or(&self.dialects[0])
+    }
+}
+
+/// One API that jobs are written in. Objects are passed whole, as the API server stores them:
+/// a stored object may have any shape, so nothing here may panic on one.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// As `spec.muster.dialect` and `status.muster.dialect` have it.
+    pub name: &'static str,
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.

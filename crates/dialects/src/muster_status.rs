@@ -47,6 +47,10 @@ impl Scene<'_> {
         if let Some(reason) = status.reason {
             muster["reason"] = reason.as_str().into();
         }
+        if status.restarts > 0 {
+            muster["restarts"] = status.restarts.into();
+            muster["replaced"] = status.replaced.clone().into();
+        }
         if !status.message.is_empty() {
             muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
         }
@@ -69,8 +73,10 @@ impl Scene<'_> {
             "finished": false,
             "conditions": [self.accepted(Some(Obstacle { reason, message: problem }))],
         });
-        if let Some(ready) = self.stored.get("ready") {
-            muster["ready"] = ready.clone();
+        for kept in ["ready", "restarts", "replaced"] {
+            if let Some(value) = self.stored.get(kept) {
+                muster[kept] = value.clone();
+            }
         }
         muster
     }
@@ -112,6 +118,20 @@ pub(crate) fn new_obstacle<'v>(stored: &Value, muster: &'v Value) -> Option<(&'v
     said(muster).filter(|now| known != Some(*now))
 }
 
+/// Pods that were made again after a failure, and the UID of the last of them.
+pub(crate) fn replacements(muster: &Value) -> (u32, Option<String>) {
+    let restarts = muster.get("restarts").and_then(Value::as_u64);
+    let restarts = restarts.and_then(|restarts| u32::try_from(restarts).ok());
+    let replaced = muster.get("replaced").and_then(Value::as_str);
+    (restarts.unwrap_or_default(), replaced.map(str::to_owned))
+}
+
+/// The API that the job was found to be written in, when that was first recorded.
+pub(crate) fn dialect(job: &Value) -> &str {
+    let muster = job.pointer("/status/muster").unwrap_or(&Value::Null);
+    text(muster, "dialect")
+}
+
 /// The stored words are the last ones: the job was over when they were written.
 pub(crate) fn is_final(muster: &Value) -> bool {
     muster.get("finished") == Some(&Value::Bool(true))
@@ -134,7 +154,8 @@ fn phase(status: &Status) -> &'static str {
     match status.phase {
         Phase::Running => "Running",
         Phase::Suspended => "Suspended",
-        Phase::Preparing
+        Phase::Leaving
+        | Phase::Preparing
         | Phase::Gathering
         | Phase::Launching
         | Phase::Blocked

@@ -1,8 +1,7 @@
 //! A stored object may have any shape. Every node of a rich sample is replaced by values of other
 //! shapes, one at a time: nothing panics, and what is refused is named by a path.
 
-use dialects::kubeflow_v2beta1::DIALECT;
-use dialects::{Finding, Report};
+use dialects::{Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1};
 use jiff::Timestamp;
 use planner::fixtures::{job, world};
 use serde_json::{Value, json};
@@ -49,6 +48,8 @@ fn sample() -> Value {
             "sshAuthMountPath": "/root/.ssh",
             "launcherCreationPolicy": "AtStartup",
             "mpiImplementation": "OpenMPI",
+            "cleanPodPolicy": "Running",
+            "mainContainer": "main",
             "muster": {"dialect": "v2beta1", "elastic": true},
             "runPolicy": {
                 "cleanPodPolicy": "All", "ttlSecondsAfterFinished": 1, "activeDeadlineSeconds": 2,
@@ -117,19 +118,27 @@ fn other_shapes() -> Vec<Value> {
     ]
 }
 
-/// All four functions of the dialect on one object, as the controller calls them.
+const DIALECTS: [Dialect; 2] = [kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT];
+
 fn exercise(object: &Value) {
+    DIALECTS
+        .iter()
+        .for_each(|dialect| exercise_one(dialect, object));
+}
+
+/// All four functions of a dialect on one object, as the controller calls them.
+fn exercise_one(dialect: &Dialect, object: &Value) {
     let now: Timestamp = "2026-11-15T12:34:56.7Z"
         .parse()
         .expect("this is a timestamp");
-    (DIALECT.managed_elsewhere)(object);
-    let recorded = (DIALECT.recorded)(object);
-    let report = match (DIALECT.lower)(object) {
+    (dialect.managed_elsewhere)(object);
+    let recorded = (dialect.recorded)(object);
+    let report = match (dialect.lower)(object) {
         Ok(lowered) => {
             let mut observed = world(lowered);
             observed.recorded = recorded;
             let plan = planner::plan(&observed);
-            (DIALECT.report)(object, &Finding::Planned(&plan.status), now)
+            (dialect.report)(object, &Finding::Planned(&plan.status), now)
         }
         Err(errors) => {
             assert!(!errors.is_empty(), "a refusal without a reason: {object}");
@@ -140,12 +149,12 @@ fn exercise(object: &Value) {
                     "no field is named: {error}"
                 );
             }
-            (DIALECT.report)(object, &Finding::Invalid(&errors), now)
+            (dialect.report)(object, &Finding::Invalid(&errors), now)
         }
     };
     assert_fits(&report);
     let plan = planner::plan(&world(job("pi").workers(2)));
-    assert_fits(&(DIALECT.report)(
+    assert_fits(&(dialect.report)(
         object,
         &Finding::Planned(&plan.status),
         now,
@@ -164,9 +173,11 @@ fn assert_fits(report: &Report) {
 
 #[test]
 fn the_sample_itself_is_valid_and_over() {
-    let lowered = (DIALECT.lower)(&sample()).expect("the sample is valid");
-    assert_eq!(lowered.worker_count(), 2);
-    assert!((DIALECT.recorded)(&sample()).outcome.is_some());
+    for dialect in DIALECTS {
+        let lowered = (dialect.lower)(&sample()).expect("the sample is valid");
+        assert_eq!(lowered.worker_count(), 2);
+        assert!((dialect.recorded)(&sample()).outcome.is_some());
+    }
 }
 
 #[test]
@@ -189,7 +200,9 @@ fn any_node_may_have_any_shape() {
 #[test]
 fn objects_of_no_shape_at_all_are_refused() {
     for shape in other_shapes() {
-        assert!((DIALECT.lower)(&shape).is_err(), "{shape}");
+        for dialect in DIALECTS {
+            assert!((dialect.lower)(&shape).is_err(), "{shape}");
+        }
         exercise(&shape);
     }
 }

@@ -299,7 +299,7 @@ fn what_the_peer_lets_pass_in_silence_is_named_after_its_own_errors() {
             r#"spec.launcherCreationPolicy: Unsupported value: "WaitForWorkers": supported values: "AtStartup", "WaitForWorkersReady""#,
             "spec.runPolicy.schedulingPolicy.minAvailable: Invalid value: -1: must be greater than or equal to 0",
             "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds: Invalid value: -1: must be greater than or equal to 0",
-            r#"spec.muster.dialect: Unsupported value: "v3": supported values: "v2beta1""#,
+            r#"spec.muster.dialect: Unsupported value: "v3": supported values: "v2beta1", "v1""#,
         ]
     );
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use dialects::kubeflow_v2beta1::DIALECT;
+use dialects::{Dialect, kubeflow_v1, kubeflow_v2beta1};
 use planner::Job;
 use planner::job::Role;
 use serde_json::{Value, json};
@@ -88,11 +88,50 @@ fn role(role: &Role) -> String {
     format!("restart {}\n{:#}", role.restart.as_str(), role.template)
 }
 
+/// Facts that are the same in every job of v2beta1.
+fn facts(job: &Job) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: String| {
+        writeln!(out, "{name:18} {value}").expect("a string takes every line");
+    };
+    let (policy, labels) = (&job.policy, |role: &Role| format!("{:?}", role.labels));
+    line("launcher is a", format!("{:?}", job.launcher_as));
+    line("hosts", format!("by {:?}", job.host_names));
+    line("transport", format!("{:?}", job.transport));
+    line("expires", format!("{:?}", policy.expires_secs));
+    line(
+        "covers, fatal",
+        format!(
+            "{} {}",
+            policy.clean_covers_launcher, policy.failed_worker_is_fatal
+        ),
+    );
+    line("launcher labels", labels(&job.launcher));
+    if let Some(workers) = &job.workers {
+        line("worker labels", labels(&workers.role));
+        line("worker restart", format!("{:?}", workers.role.restart));
+        line("worker container", format!("{:?}", workers.role.container));
+        line("drops bare args", workers.drops_bare_args.to_string());
+    }
+    line("launcher restart", format!("{:?}", job.launcher.restart));
+    out
+}
+
 #[test]
 fn fixtures_lower_to_their_golden_hub() {
+    compare("kubeflow_v2beta1", &kubeflow_v2beta1::DIALECT, printed);
+}
+
+#[test]
+fn fixtures_of_v1_lower_to_their_golden_hub() {
+    let all = |job: &Job| facts(job) + &printed(job);
+    compare("kubeflow_v1", &kubeflow_v1::DIALECT, all);
+}
+
+fn compare(folder: &str, dialect: &Dialect, printed: impl Fn(&Job) -> String) {
     let update = std::env::var("MUSTER_UPDATE_GOLDEN").is_ok();
-    for file in yaml_files(&here("tests/fixtures/kubeflow_v2beta1")) {
-        let lowered = match (DIALECT.lower)(&object(&file)) {
+    for file in yaml_files(&here("tests/fixtures").join(folder)) {
+        let lowered = match (dialect.lower)(&object(&file)) {
             Ok(job) => printed(&job),
             Err(errors) => errors.iter().map(|error| format!("{error}\n")).collect(),
         };
@@ -104,12 +143,27 @@ fn fixtures_lower_to_their_golden_hub() {
     }
 }
 
+/// Every dialect whose fixtures the API server judges too.
+const JUDGED: [(&str, Dialect); 2] = [
+    ("kubeflow_v2beta1", kubeflow_v2beta1::DIALECT),
+    ("kubeflow_v1", kubeflow_v1::DIALECT),
+];
+
+fn judged(kind: &str) -> Vec<(Dialect, PathBuf)> {
+    let files = |(folder, dialect): (&str, Dialect)| {
+        let folder = here("../../e2e/fixtures").join(folder).join(kind);
+        let files = yaml_files(&folder).into_iter();
+        files.map(move |file| (dialect, file)).collect::<Vec<_>>()
+    };
+    JUDGED.into_iter().flat_map(files).collect()
+}
+
 #[test]
 fn what_the_api_server_accepts_is_accepted() {
-    for file in yaml_files(&here("../../e2e/fixtures/kubeflow_v2beta1/accepted")) {
+    for (dialect, file) in judged("accepted") {
         let object = object(&file);
-        if !(DIALECT.managed_elsewhere)(&object) {
-            let lowered = (DIALECT.lower)(&object);
+        if !(dialect.managed_elsewhere)(&object) {
+            let lowered = (dialect.lower)(&object);
             assert!(
                 lowered.is_ok(),
                 "{}: {:?}",
@@ -122,7 +176,7 @@ fn what_the_api_server_accepts_is_accepted() {
 
 #[test]
 fn what_the_api_server_refuses_is_refused() {
-    for file in yaml_files(&here("../../e2e/fixtures/kubeflow_v2beta1/refused")) {
+    for (dialect, file) in judged("refused") {
         let source = text(&file);
         assert!(
             source.starts_with("# names: "),
@@ -131,7 +185,7 @@ fn what_the_api_server_refuses_is_refused() {
         );
         // Some rules are about things that only the API server sees.
         if !source.contains("\n# only: the API server") {
-            let lowered = (DIALECT.lower)(&object(&file));
+            let lowered = (dialect.lower)(&object(&file));
             assert!(lowered.is_err(), "{} was accepted", file.display());
         }
     }

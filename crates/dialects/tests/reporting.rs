@@ -38,6 +38,8 @@ fn waiting() -> Status {
         workers: Count::default(),
         ready: 0,
         wanted: 2,
+        restarts: 0,
+        replaced: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::job::LauncherStart;
+use crate::job::{LauncherAs, LauncherStart};
 use crate::observed::Observed;
 use crate::phase::Phase;
 use crate::plan::{Action, Because, Kind, Object, Plan};
@@ -29,7 +29,8 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                         kind.as_str()
                     ));
                 }
-                if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod {
+                let counted = observed.recorded.replaced.as_ref() == Some(uid);
+                if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod && !counted {
                     removed(observed, [name].into_iter(), &mut found);
                 }
             }
@@ -37,10 +38,23 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 collected(observed, labels, names, &mut found);
                 removed(observed, names.iter(), &mut found);
             }
+            Action::DeleteJob { uid } => ended(observed, uid, &mut found),
         }
     }
     whole(observed, plan, &mut found);
     found
+}
+
+/// A job is deleted only after its end, when the time that it was given has passed.
+fn ended(observed: &Observed, uid: &str, found: &mut Vec<String>) {
+    let (job, over) = (&observed.job, &observed.recorded.outcome);
+    let given = job.policy.expires_secs.zip(over.as_ref());
+    let due = given.is_some_and(|(secs, outcome)| {
+        observed.now.duration_since(outcome.at).as_secs() >= i64::from(secs)
+    });
+    if !due || *uid != job.owner.uid {
+        found.push("the job is deleted before its time".to_owned());
+    }
 }
 
 /// What is created belongs to the job, is wanted now, and stands on a free name.
@@ -61,6 +75,9 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
     if observed.recorded.outcome.is_some() {
         found.push(format!("{what} {name} is created for a job that is over"));
     }
+    if job.owner.leaving {
+        found.push(format!("{what} {name} is created for a job that leaves"));
+    }
     let free = match object.kind {
         Kind::Service => observed.service.is_absent(),
         Kind::ConfigMap => observed.config.is_absent(),
@@ -69,6 +86,10 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         Kind::Job => {
             created_launcher(observed, object, found);
             observed.launcher.is_absent()
+        }
+        Kind::Pod if is_launcher_pod(observed, name) => {
+            created_launcher(observed, object, found);
+            observed.launcher_pods.is_empty() && !observed.foreign_pods.contains(name)
         }
         Kind::Pod => {
             let index = job.worker_index(name);
@@ -81,12 +102,16 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
                 found.push(format!("pod {name} is created for a suspended job"));
             }
             observed.workers.iter().all(|pod| pod.name != *name)
-                && !observed.foreign_workers.contains(name)
+                && !observed.foreign_pods.contains(name)
         }
     };
     if !free {
         found.push(format!("{what} {name} is created on a name that is taken"));
     }
+}
+
+fn is_launcher_pod(observed: &Observed, name: &str) -> bool {
+    observed.job.launcher_as == LauncherAs::Pod && name == observed.job.launcher_name()
 }
 
 fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String>) {
@@ -112,12 +137,16 @@ fn removed<'a>(
     names: impl Iterator<Item = &'a String>,
     found: &mut Vec<String>,
 ) {
-    if observed.recorded.outcome.is_some() || observed.job.policy.suspended {
+    let job = &observed.job;
+    if observed.recorded.outcome.is_some() || job.policy.suspended || job.owner.leaving {
         return;
     }
-    let wanted = observed.job.worker_count();
-    let index = |name: &&String| observed.job.worker_index(name);
-    for name in names.filter(|name| index(name).is_some_and(|index| index < wanted)) {
+    let wanted = job.worker_count();
+    let needed = |name: &&String| {
+        let index = job.worker_index(name);
+        index.is_some_and(|index| index < wanted) || is_launcher_pod(observed, name)
+    };
+    for name in names.filter(needed) {
         found.push(format!("pod {name} is deleted while the job needs it"));
     }
 }
@@ -185,7 +214,8 @@ fn resumes(action: &Action) -> Option<(Kind, bool)> {
         Action::Create(_)
         | Action::CreateKey { .. }
         | Action::Delete { .. }
-        | Action::DeleteWorkers { .. } => None,
+        | Action::DeleteWorkers { .. }
+        | Action::DeleteJob { .. } => None,
     }
 }
 

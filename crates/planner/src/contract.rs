@@ -9,6 +9,8 @@ pub const OPERATOR_NAME: &str = "mpi-operator";
 pub const JOB_NAME_LABEL: &str = "training.kubeflow.org/job-name";
 /// Label on every pod of a job: `launcher` or `worker`.
 pub const JOB_ROLE_LABEL: &str = "training.kubeflow.org/job-role";
+/// Label on pods of some dialects: `launcher` or `worker`, where the role is spelled otherwise.
+pub const REPLICA_TYPE_LABEL: &str = "training.kubeflow.org/replica-type";
 /// Label on workers (and on a launcher that is a host too): the rank of the host.
 pub const REPLICA_INDEX_LABEL: &str = "training.kubeflow.org/replica-index";
 /// Label on every child: the UID of its job. Names are reused, UIDs are not, so a collection
@@ -38,6 +40,10 @@ pub const DISCOVER_HOSTS: &str = "discover_hosts.sh";
 pub const HOSTFILE_OPENMPI: &str = "hostfile.openmpi";
 /// The host list in Hydra's spelling, in transport Agent, whatever the job's MPI is.
 pub const HOSTFILE_HYDRA: &str = "hostfile.hydra";
+/// The remote shell as some dialects promise it, in its ConfigMap and as a file.
+pub const EXEC_SCRIPT: &str = "kubexec.sh";
+/// Volume with [`EXEC_SCRIPT`], where the host lists are not from the ConfigMap.
+pub const SCRIPT_VOLUME: &str = "mpi-job-script";
 /// Key of the private half in the key Secret.
 pub const SSH_PRIVATE_KEY: &str = "ssh-privatekey";
 /// Key of the public half in the key Secret.
@@ -75,7 +81,3 @@ pub const HOSTS_VOLUME: &str = "muster-hosts";
 pub const HOSTS_MOUNT_PATH: &str = "/muster/hosts";
 /// Name of the file in it.
 pub const HOSTS_FILE: &str = "hosts";
-/// Volume in which the gate leaves `/etc/hosts` for the launcher's program.
-pub const ETC_VOLUME: &str = "muster-etc";
-/// Where the gate sees that.
-pub const ETC_MOUNT_PATH: &str = "/muster/etc";

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::contract::HOSTS_ANNOTATION;
 use crate::job::{
-    CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, Policy, RestartPolicy, Role, Workers,
+    CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
+    RestartPolicy, Role, Transport, Workers,
 };
 use crate::observed::{
     Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup, PodPhase, Refusal,
@@ -38,15 +39,23 @@ pub fn job(name: &str) -> Job {
             name: name.to_owned(),
             uid: format!("uid-{name}"),
             generation: 1,
+            leaving: false,
         },
         mpi: Mpi::OpenMpi,
         slots: 1,
         launcher: Role {
             template: container,
             restart: RestartPolicy::OnFailure,
+            labels: BTreeMap::new(),
+            container: None,
         },
         workers: None,
+        launcher_as: LauncherAs::Job,
         launcher_is_host: false,
+        launcher_is_indexed: true,
+        host_names: HostNames::Service,
+        discovery_tells_slots: false,
+        exec_script: false,
         launcher_start: LauncherStart::AtOnce,
         transport: None,
         gate: true,
@@ -56,7 +65,10 @@ pub fn job(name: &str) -> Job {
         elastic: false,
         policy: Policy {
             clean: CleanUp::Nothing,
+            clean_covers_launcher: false,
+            failed_worker_is_fatal: false,
             ttl_secs: None,
+            expires_secs: None,
             deadline_secs: None,
             startup_secs: None,
             backoff_limit: None,
@@ -74,8 +86,14 @@ impl Job {
         let role = Role {
             template,
             restart: RestartPolicy::Never,
+            labels: BTreeMap::new(),
+            container: None,
         };
-        self.workers = Some(Workers { count, role });
+        self.workers = Some(Workers {
+            count,
+            role,
+            drops_bare_args: false,
+        });
         self
     }
 
@@ -93,6 +111,22 @@ impl Job {
     /// With this clean-up policy.
     pub fn clean(self, clean: CleanUp) -> Self {
         self.with(|job| job.policy.clean = clean)
+    }
+
+    /// Whose launcher is a pod, whose hosts are called by their pods' names, and which lives and ends
+    /// as jobs do whose operator makes all pods itself.
+    pub fn of_pods(self) -> Self {
+        self.with(|job| {
+            job.launcher_as = LauncherAs::Pod;
+            job.host_names = HostNames::Pods;
+            job.discovery_tells_slots = true;
+            job.exec_script = true;
+            job.launcher_is_indexed = false;
+            job.transport = Some(Transport::Agent);
+            job.launcher.restart = RestartPolicy::Never;
+            job.policy.clean_covers_launcher = true;
+            job.policy.failed_worker_is_fatal = true;
+        })
     }
 
     /// Whose launcher waits for its workers.
@@ -115,7 +149,7 @@ pub fn world(job: Job) -> Observed {
         launcher: Slot::Absent,
         launcher_pods: Vec::new(),
         workers: Vec::new(),
-        foreign_workers: Vec::new(),
+        foreign_pods: Vec::new(),
         foreign_in_selection: false,
         refused: Vec::new(),
         priorities: BTreeMap::new(),
@@ -131,6 +165,7 @@ pub fn pod(name: &str) -> Pod {
         created_at: noon(),
         deleting: false,
         phase: PodPhase::Pending,
+        begun: false,
         ready: false,
         waiting: None,
         reason: String::new(),
@@ -138,6 +173,7 @@ pub fn pod(name: &str) -> Pod {
         node: String::new(),
         address: String::new(),
         hosts: String::new(),
+        restarts: 0,
         finished_at: None,
         exit: None,
     }
@@ -173,6 +209,8 @@ impl Observed {
             started_at: status.started_at,
             suspended: status.suspended,
             outcome: status.outcome,
+            restarts: status.restarts,
+            replaced: status.replaced,
         };
         self
     }
@@ -254,7 +292,10 @@ impl Observed {
                 } => self.annotate(name, merge),
                 Action::Patch { kind, merge, .. } => self.patch(kind, merge),
                 Action::Delete { kind, name, .. } => match kind {
-                    Kind::Pod => self.workers.retain(|pod| pod.name != *name),
+                    Kind::Pod => {
+                        self.workers.retain(|pod| pod.name != *name);
+                        self.launcher_pods.retain(|pod| pod.name != *name);
+                    }
                     Kind::Secret => self.key = Slot::Absent,
                     Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
                         self.pod_group = Slot::Absent;
@@ -264,6 +305,8 @@ impl Observed {
                 Action::DeleteWorkers { names, .. } => {
                     self.workers.retain(|pod| !names.contains(&pod.name));
                 }
+                // Somebody's finalizer may hold it, which is the harder case.
+                Action::DeleteJob { .. } => self.job.owner.leaving = true,
             }
         }
     }
@@ -278,6 +321,9 @@ impl Observed {
                 self.config = Slot::Ours(Config { uid, data });
             }
             Kind::Secret => self.key = Slot::Ours(Key { uid }),
+            Kind::Pod if object.name == self.job.launcher_name() => {
+                self.launcher_pods.push(pod(&object.name));
+            }
             Kind::Pod => self.workers.push(pod(&object.name)),
             Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
             Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {

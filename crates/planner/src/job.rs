@@ -22,8 +22,18 @@ pub struct Job {
     pub launcher: Role,
     /// The pods that mpirun reaches; none in a job of a launcher alone.
     pub workers: Option<Workers>,
+    /// What the launcher is in the cluster.
+    pub launcher_as: LauncherAs,
     /// The launcher takes ranks too, and stands first in the host list.
     pub launcher_is_host: bool,
+    /// Where the launcher is a host, index labels count it: it is 0, the first worker 1.
+    pub launcher_is_indexed: bool,
+    /// By which names the hosts know each other.
+    pub host_names: HostNames,
+    /// The discovery script says how many ranks each host takes.
+    pub discovery_tells_slots: bool,
+    /// The launcher was promised its remote shell as [`crate::contract::EXEC_SCRIPT`] too.
+    pub exec_script: bool,
     /// When the launcher may start.
     pub launcher_start: LauncherStart,
     /// How mpirun reaches the workers; as the site has it when the job does not say.
@@ -59,6 +69,8 @@ pub struct Owner {
     pub uid: String,
     /// `metadata.generation`: which version of the spec this is.
     pub generation: i64,
+    /// It is being deleted, and somebody's finalizer still holds it.
+    pub leaving: bool,
 }
 
 /// A family of MPI launchers: they differ in variables and in the spelling of the host list.
@@ -92,13 +104,35 @@ impl Transport {
     }
 }
 
+/// What the launcher is in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherAs {
+    /// A batch Job: its controller makes the pods, tries again, and watches the deadline.
+    Job,
+    /// A pod of ours, which is never tried again unless its restart policy says so.
+    Pod,
+}
+
+/// By which names the hosts of a job know each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostNames {
+    /// By DNS, below a headless Service of the job.
+    Service,
+    /// By the bare names of their pods, which nothing resolves.
+    Pods,
+}
+
 /// One kind of pod of the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
     /// The user's pod template, as written.
     pub template: Value,
-    /// What the kubelet does when the container ends.
+    /// What becomes of a container that ended.
     pub restart: RestartPolicy,
+    /// Labels that clients find such pods by, beside those that every pod of a job has.
+    pub labels: BTreeMap<String, String>,
+    /// The container that MPI runs in; the first one when absent.
+    pub container: Option<String>,
 }
 
 /// The workers: at least one.
@@ -108,6 +142,8 @@ pub struct Workers {
     pub count: u32,
     /// What each looks like.
     pub role: Role,
+    /// A container with arguments and no command only serves: the arguments are not for it.
+    pub drops_bare_args: bool,
 }
 
 /// Restart policies that a job's pods may have.
@@ -117,14 +153,20 @@ pub enum RestartPolicy {
     Never,
     /// A container that failed is started again in its pod.
     OnFailure,
+    /// A container that ended is started again in its pod.
+    Always,
+    /// A pod that failed with an exit code below 128 stays failed; one that was ended from outside
+    /// is made again.
+    ExitCode,
 }
 
 impl RestartPolicy {
     /// The spelling of the pod API.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Never => "Never",
+            Self::Never | Self::ExitCode => "Never",
             Self::OnFailure => "OnFailure",
+            Self::Always => "Always",
         }
     }
 }
@@ -141,10 +183,16 @@ pub enum LauncherStart {
 /// Limits, clean-up, suspension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which workers go once the job is over.
+    /// Which pods go once the job is over.
     pub clean: CleanUp,
+    /// The launcher's pod and the pod group go too, not only workers.
+    pub clean_covers_launcher: bool,
+    /// A worker that failed ends the job.
+    pub failed_worker_is_fatal: bool,
     /// How long the launcher Job stays once the job is over.
     pub ttl_secs: Option<u32>,
+    /// How long the job itself stays once it is over.
+    pub expires_secs: Option<u32>,
     /// How long the job may run.
     pub deadline_secs: Option<u64>,
     /// How long the job may take until its program starts.
@@ -155,7 +203,7 @@ pub struct Policy {
     pub suspended: bool,
 }
 
-/// Which workers go once the job is over.
+/// Which pods go once the job is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanUp {
     /// None: they stay as they are.
@@ -201,7 +249,7 @@ impl Job {
         (index.to_string() == digits).then_some(index)
     }
 
-    /// Name of the launcher's Job, and host name of its pods.
+    /// Name of the launcher's Job and host name of its pods, or name of its pod.
     pub fn launcher_name(&self) -> String {
         format!("{}-launcher", self.owner.name)
     }

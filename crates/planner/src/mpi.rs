@@ -1,65 +1,96 @@
 //! What differs between MPI families: the launcher's variables and the spelling of the host
 //! list. One table each; nothing here knows of pods.
 
-use crate::contract::{AGENT_SHIM, CONFIG_MOUNT_PATH, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI};
-use crate::job::Mpi;
+use crate::contract::{
+    AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+};
+use crate::job::{Job, Mpi};
+use crate::observed::Site;
 
 /// Extra words for every ssh call: a worker's sshd may need a moment.
 const SSH_PATIENCE: &str = "-o ConnectionAttempts=10";
 
+/// How a real ssh finds a worker without DNS. Launchers cut their extra words at blanks, ssh gives
+/// this one to a shell, which cuts it at tabs.
+const PROXY: &str = "-o ProxyCommand=/muster/bin/muster-agent\tconnect\t%h\t%p";
+
+/// Extra words for ssh, for a launcher that has the agent beside it. Beyond these numbers of workers
+/// launchers call ssh on workers too, which have no agent.
+fn ssh_words(mpi: Mpi, gated: bool, workers: u32) -> String {
+    let from_launcher = match mpi {
+        Mpi::OpenMpi => workers <= 64,
+        Mpi::Intel => workers <= 16,
+        Mpi::Mpich => true,
+    };
+    if gated && from_launcher {
+        format!("{SSH_PATIENCE} {PROXY}")
+    } else {
+        SSH_PATIENCE.to_owned()
+    }
+}
+
 /// The launcher's variables, in the order in which they are appended.
-pub(crate) fn variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)> {
+pub(crate) fn variables(job: &Job, site: &Site) -> Vec<(&'static str, String)> {
+    let words = ssh_words(job.mpi, job.gate(site).is_some(), job.worker_count());
+    let slots = job.slots;
     let hostfile = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE}");
-    match mpi {
+    match job.mpi {
         Mpi::OpenMpi => vec![
             ("OMPI_MCA_orte_keep_fqdn_hostnames", "true".to_owned()),
             ("OMPI_MCA_orte_default_hostfile", hostfile),
-            ("OMPI_MCA_plm_rsh_args", SSH_PATIENCE.to_owned()),
+            ("OMPI_MCA_plm_rsh_args", words),
             ("OMPI_MCA_orte_set_default_slots", slots.to_string()),
         ],
         Mpi::Intel => vec![
             ("I_MPI_HYDRA_HOST_FILE", hostfile),
-            (
-                "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
-                SSH_PATIENCE.to_owned(),
-            ),
+            ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", words),
             ("I_MPI_PERHOST", slots.to_string()),
         ],
         Mpi::Mpich => vec![
             ("HYDRA_HOST_FILE", hostfile),
-            ("HYDRA_LAUNCH_EXTRA_ARGS", SSH_PATIENCE.to_owned()),
+            ("HYDRA_LAUNCH_EXTRA_ARGS", words),
         ],
     }
 }
 
 /// Variables that come after all others. Open MPI 5 does not read the names of Open MPI 4: with
 /// those alone it finds no host list, runs every rank in the launcher, and ends with 0.
-pub(crate) fn late_variables(mpi: Mpi, slots: u32) -> Vec<(&'static str, String)> {
-    match mpi {
+pub(crate) fn late_variables(job: &Job, site: &Site) -> Vec<(&'static str, String)> {
+    let gated = job.gate(site).is_some();
+    let words = ssh_words(job.mpi, gated, job.worker_count());
+    match job.mpi {
         Mpi::OpenMpi => vec![
             (
                 "PRTE_MCA_prte_default_hostfile",
                 format!("{CONFIG_MOUNT_PATH}/{HOSTFILE}"),
             ),
-            ("PRTE_MCA_plm_ssh_args", SSH_PATIENCE.to_owned()),
-            ("PRTE_MCA_prte_set_default_slots", slots.to_string()),
+            ("PRTE_MCA_plm_ssh_args", words),
+            ("PRTE_MCA_prte_set_default_slots", job.slots.to_string()),
         ],
+        // The name that MPICH reads; the other one is Kubeflow's.
+        Mpi::Mpich if gated => vec![("HYDRA_LAUNCHER_EXTRA_ARGS", words)],
         Mpi::Intel | Mpi::Mpich => Vec::new(),
     }
 }
 
 /// The variables of transport Agent: for every family at once, since each ignores the others'.
-pub(crate) fn agent_variables(slots: u32, workers: u32) -> Vec<(&'static str, String)> {
+pub(crate) fn agent_variables(job: &Job) -> Vec<(&'static str, String)> {
+    let (slots, workers) = (job.slots, job.worker_count());
     let openmpi = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_OPENMPI}");
     let hydra = format!("{CONFIG_MOUNT_PATH}/{HOSTFILE_HYDRA}");
     let shim = || AGENT_SHIM.to_owned();
     let word = |word: &str| word.to_owned();
+    // Horovod looks for ssh unless it finds the script's name here.
+    let remote_shell = match job.exec_script {
+        true => format!("{CONFIG_MOUNT_PATH}/{EXEC_SCRIPT}"),
+        false => shim(),
+    };
     // All daemons are started from the launcher: a tree of them would need its key on workers.
     // Open MPI waits for ever when fewer may be started at a time than there are hosts.
     let fan_out = workers.max(64).to_string();
     let at_once = workers.max(128).to_string();
     vec![
-        ("OMPI_MCA_plm_rsh_agent", shim()),
+        ("OMPI_MCA_plm_rsh_agent", remote_shell),
         ("OMPI_MCA_orte_default_hostfile", openmpi.clone()),
         ("OMPI_MCA_orte_keep_fqdn_hostnames", word("true")),
         ("OMPI_MCA_orte_set_default_slots", slots.to_string()),

@@ -33,12 +33,12 @@ pub struct Observed {
     pub pod_group: Slot<PodGroup>,
     /// The launcher's Job.
     pub launcher: Slot<Launcher>,
-    /// Pods that the launcher's Job made, and only those.
+    /// Pods that the launcher's Job made, and only those; or the launcher, where it is a pod.
     pub launcher_pods: Vec<Pod>,
     /// Pods that stand under a worker's name or label and are this job's own.
     pub workers: Vec<Pod>,
-    /// Workers whose name is held by a pod that is not ours.
-    pub foreign_workers: Vec<String>,
+    /// Names of workers, and of a launcher that is a pod, that are held by pods that are not ours.
+    pub foreign_pods: Vec<String>,
     /// Pods match the collection selector that are not ours: collection deletes are off.
     pub foreign_in_selection: bool,
     /// What the API server refused to create, until it is worth another try.
@@ -209,6 +209,8 @@ pub struct Pod {
     pub deleting: bool,
     /// Where it is in its life.
     pub phase: PodPhase,
+    /// One of its containers has started.
+    pub begun: bool,
     /// Its Ready condition.
     pub ready: bool,
     /// Why it is not further, when the kubelet or the scheduler says so.
@@ -223,6 +225,8 @@ pub struct Pod {
     pub address: String,
     /// The list of workers that it was given, or empty.
     pub hosts: String,
+    /// How often its containers were started again.
+    pub restarts: u32,
     /// When its last container ended.
     pub finished_at: Option<Timestamp>,
     /// How its first failed container ended; in a pod that goes on, before it was started again.

@@ -1,6 +1,7 @@
 //! Names the situation of a job: a total function of what is observed, in one match. Nothing is
 //! remembered between looks except what the API server holds.
 
+use crate::job::HostNames;
 use crate::observed::Observed;
 use crate::plan::{launcher, verdict, workers};
 
@@ -12,6 +13,9 @@ pub enum Phase {
     /// Entered when the outcome is known, recorded or not; left when it is recorded and the
     /// clean-up policy is carried out.
     Finishing,
+    /// Entered when the job is being deleted and a finalizer of somebody holds it; never left. No
+    /// pods exist at rest.
+    Leaving,
     /// Entered when the user suspends the job; left when resumed. No pods exist at rest.
     Suspended,
     /// Entered when somebody else's object holds a name the job needs, or the API server
@@ -35,12 +39,14 @@ impl Phase {
         let known = recorded || verdict::outcome(observed).is_some();
         let clean = recorded && crate::plan::cleanup::steps(observed).is_empty();
         let blocked = crate::plan::blocked::by(observed).is_some();
-        let prepared = observed.service.ours().is_some()
-            && observed.config.ours().is_some()
-            && observed.key.ours().is_some();
+        let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
+        let prepared = named && observed.config.ours().is_some() && observed.key.ours().is_some();
         let gathered = workers::all_running(observed);
         let launched = launcher::running_pods(observed) > 0;
 
+        if observed.job.owner.leaving {
+            return Self::Leaving;
+        }
         // A block comes after a suspension: a suspended job must lose its pods in any case.
         match (known, clean, observed.job.policy.suspended, blocked) {
             (true, true, _, _) => Self::Finished,
@@ -59,6 +65,7 @@ impl Phase {
         match self {
             Self::Finished => "Finished",
             Self::Finishing => "Finishing",
+            Self::Leaving => "Leaving",
             Self::Blocked => "Blocked",
             Self::Suspended => "Suspended",
             Self::Preparing => "Preparing",

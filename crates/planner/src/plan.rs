@@ -13,10 +13,13 @@ use crate::status::Status;
 pub(crate) mod blocked;
 pub(crate) mod cleanup;
 pub(crate) mod deadline;
+pub(crate) mod expiry;
 pub(crate) mod gang;
 pub(crate) mod hosts;
 pub(crate) mod identity;
 pub(crate) mod launcher;
+mod launcher_pod;
+pub(crate) mod retry;
 mod say;
 pub(crate) mod stuck;
 pub(crate) mod testimony;
@@ -79,6 +82,11 @@ pub enum Action {
         fields: String,
         /// The pods that are meant, all of them ours.
         names: Vec<String>,
+    },
+    /// Delete the job itself: it is over, and its time is up.
+    DeleteJob {
+        /// The delete applies to this very job only.
+        uid: String,
     },
 }
 
@@ -203,6 +211,9 @@ pub fn plan(observed: &Observed) -> Plan {
         Phase::Finished | Phase::Blocked => Vec::new(),
         Phase::Finishing if observed.recorded.outcome.is_none() => Vec::new(),
         Phase::Finishing => cleanup::steps(observed),
+        Phase::Leaving => {
+            together([[launcher::stop(observed), workers::remove_all(observed)].concat()])
+        }
         Phase::Suspended => together([
             identity::ensure(observed),
             [
@@ -216,7 +227,7 @@ pub fn plan(observed: &Observed) -> Plan {
         // The launcher comes last: where a worker is refused, it must not start and fail.
         Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
             [identity::ensure(observed), gang::ensure(observed)].concat(),
-            workers::ensure(observed),
+            [retry::remove_counted(observed), workers::ensure(observed)].concat(),
             [launcher::align(observed), hosts::tell(observed)].concat(),
         ]),
     };

@@ -9,7 +9,7 @@ use crate::job::{Job, Owner};
 pub(crate) mod agent;
 pub(crate) mod hostfile;
 pub(crate) mod identity;
-pub(crate) mod launcher_job;
+pub(crate) mod launcher;
 pub(crate) mod pod;
 pub(crate) mod pod_group;
 pub(crate) mod worker_pod;

@@ -31,6 +31,10 @@ pub struct Status {
     pub ready: u32,
     /// Workers that were asked for.
     pub wanted: u32,
+    /// Pods that were made again after a failure.
+    pub restarts: u32,
+    /// UID of the last pod that was, or is about to be, replaced.
+    pub replaced: Option<String>,
 }
 
 /// Pods by what became of them.
@@ -78,4 +82,8 @@ pub struct Recorded {
     pub suspended: bool,
     /// How it ended.
     pub outcome: Option<Outcome>,
+    /// Pods that were made again after a failure.
+    pub restarts: u32,
+    /// UID of the last of them: it is counted, and may go.
+    pub replaced: Option<String>,
 }

@@ -26,6 +26,26 @@ pub enum Mpi {
     Intel,
 }
 
+impl Mpi {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OpenMpi4, Self::OpenMpi5, Self::Mpich, Self::Intel];
+
+    /// Its name, in images and namespaces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi4 => "openmpi4",
+            Self::OpenMpi5 => "openmpi5",
+            Self::Mpich => "mpich",
+            Self::Intel => "intel",
+        }
+    }
+
+    /// Its launcher is Hydra's, or made from it.
+    pub fn is_hydra(self) -> bool {
+        matches!(self, Self::Mpich | Self::Intel)
+    }
+}
+
 /// Who runs the containers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum User {

@@ -225,6 +225,17 @@ impl<'a> Submitted<'a> {
         Ok(())
     }
 
+    /// The one pod of its launcher, whatever became of it.
+    pub fn launcher_pod(&self) -> Result<Value> {
+        let mut pods = self.lab.pods(&self.name, "launcher")?;
+        ensure!(
+            pods.len() == 1,
+            "{} pods of the launcher, not one",
+            pods.len()
+        );
+        Ok(pods.remove(0))
+    }
+
     /// Removes the job, and waits for that object only.
     pub fn delete(&self) -> Result<()> {
         self.lab

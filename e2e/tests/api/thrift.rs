@@ -12,7 +12,7 @@ use e2e::jobs::MpiJob;
 use super::stage::ground;
 
 /// Writes of a job's life beyond one for each worker.
-const OVERHEAD_MAX: usize = 11;
+const OVERHEAD_MAX: usize = 12;
 /// Counters that wait for quiet pods are written within this time.
 const SETTLED: Duration = Duration::from_secs(5);
 

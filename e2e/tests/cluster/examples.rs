@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use crate::in_lab;
 
-const TRIED: [&str; 8] = [
+const TRIED: [&str; 9] = [
     "launcher-as-worker",
     "pi",
     "pi-intel",
     "pi-mpich",
     "pi-openmpi5",
     "pi-root",
+    "pi-without-ssh",
     "suspended",
     "wait-for-workers",
 ];
@@ -47,6 +48,15 @@ fn pi() -> Result<()> {
             Ok(lab.pods("pi", "worker")?.is_empty().then_some(()))
         })?;
         ensure!(lab.pods("pi", "launcher")?.len() == 1, "the launcher stays");
+        Ok(())
+    })
+}
+
+#[test]
+fn pi_without_ssh() -> Result<()> {
+    in_lab("example-without-ssh", |lab| {
+        lab.submit_example("pi-without-ssh")?
+            .succeeded_on_workers(2)?;
         Ok(())
     })
 }

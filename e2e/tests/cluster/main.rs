@@ -1,6 +1,14 @@
 //! Tests on three real nodes: real kubelets, real containers, real MPI, and the operator as it is
 //! shipped, under the rights it is shipped with. `cargo xtask test --only cluster` runs them.
 
+mod agent_census;
+mod agent_failures;
+mod agent_families;
+mod agent_loss;
+mod agent_restricted;
+mod agent_security;
+mod agent_shapes;
+mod agent_start;
 mod cluster_domain;
 mod cost;
 mod deletion;

@@ -6,7 +6,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::pod_template;
+use super::{mpijob_rules as rules, pod_template};
 
 /// Name of the CRD.
 pub(crate) const NAME: &str = "mpijobs.kubeflow.org";
@@ -37,21 +37,44 @@ pub(crate) fn crd() -> Result<Value> {
                 "singular": "mpijob",
                 "categories": ["mpi"],
             },
-            "versions": [{
-                "name": "v2beta1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": columns(),
-                "subresources": {
-                    "status": {},
-                    "scale": {
-                        "specReplicasPath": ".spec.mpiReplicaSpecs.Worker.replicas",
-                        "statusReplicasPath": ".status.replicaStatuses.Worker.active",
-                    },
-                },
-                "schema": {"openAPIV3Schema": root()?},
-            }],
+            "versions": [version(Version::V2beta1)?, version(Version::V1)?],
+            // The versions have the same fields, so nothing is lost between them.
+            "conversion": {"strategy": "None"},
         },
+    }))
+}
+
+/// A version of the API. Their schemas are the same union of fields; they differ in what the API
+/// server fills in, and so in what it notes down as the version that a job was written in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V2beta1,
+    V1,
+}
+
+impl Version {
+    fn name(self) -> &'static str {
+        match self {
+            Self::V2beta1 => "v2beta1",
+            Self::V1 => "v1",
+        }
+    }
+}
+
+fn version(version: Version) -> Result<Value> {
+    Ok(json!({
+        "name": version.name(),
+        "served": true,
+        "storage": version == Version::V2beta1,
+        "additionalPrinterColumns": columns(),
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.mpiReplicaSpecs.Worker.replicas",
+                "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+            },
+        },
+        "schema": {"openAPIV3Schema": root(version)?},
     }))
 }
 
@@ -68,7 +91,7 @@ fn columns() -> Value {
     ])
 }
 
-fn root() -> Result<Value> {
+fn root(version: Version) -> Result<Value> {
     Ok(json!({
         "type": "object",
         "description": "A program that runs under mpirun: one launcher and its workers.",
@@ -77,56 +100,32 @@ fn root() -> Result<Value> {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": spec()?,
+            "spec": spec(version)?,
             "status": status(),
         },
-        "x-kubernetes-validations": name_rules(),
+        "x-kubernetes-validations": rules::of_name(),
     }))
 }
 
-/// The last worker's pod is named after the job and its index, and so is its host.
-fn name_rules() -> Value {
-    let workers = |object: &str| {
-        let worker = format!("{object}.spec.mpiReplicaSpecs['Worker']");
-        format!(
-            "(has({object}.spec) && has({object}.spec.mpiReplicaSpecs) && 'Worker' in {object}.spec.mpiReplicaSpecs && \
-             has({worker}.replicas) && {worker}.replicas > 0 ? {worker}.replicas : 1)"
-        )
-    };
-    let (now, before) = (workers("self"), workers("oldSelf.value()"));
-    json!([
-        {
-            // A name never changes, so jobs stored before this rule can still be updated.
-            "rule": "oldSelf.hasValue() || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "optionalOldSelf": true,
-            "message": "metadata.name: must be a DNS-1035 label, because it names a Service: lower case letters, digits and '-', beginning with a letter",
-        },
-        {
-            "rule": format!(
-                "(oldSelf.hasValue() && {before} == {now}) || \
-                 size(self.metadata.name) + size('-worker-') + size(string({now} - 1)) <= 63"
-            ),
-            "optionalOldSelf": true,
-            "message": "metadata.name: too long: at most 54 characters fit with up to 10 workers, 53 with up to 100, 52 with up to 1000, 51 with up to 10000, because NAME-worker-INDEX must not exceed 63",
-        },
-    ])
-}
-
-fn spec() -> Result<Value> {
-    let managed_by = |object: &str| {
-        format!(
-            "(has({object}.runPolicy) && has({object}.runPolicy.managedBy) ? [{object}.runPolicy.managedBy] : [])"
-        )
-    };
-    Ok(json!({
+fn spec(version: Version) -> Result<Value> {
+    let mut spec = json!({
         "type": "object",
         "required": ["mpiReplicaSpecs"],
         "properties": {
+            "cleanPodPolicy": {
+                "type": "string",
+                "enum": ["None", "Running", "All"],
+                "description": "Where v1 had runPolicy.cleanPodPolicy first; that one wins.",
+            },
             "launcherCreationPolicy": {
                 "type": "string",
                 "default": "AtStartup",
                 "enum": ["", "AtStartup", "WaitForWorkersReady"],
                 "description": "When the launcher is created: with the workers, or once all of them are Ready.",
+            },
+            "mainContainer": {
+                "type": "string",
+                "description": "The container of the workers in which ranks are started; the first one if not set.",
             },
             "mpiImplementation": {
                 "type": "string",
@@ -135,7 +134,7 @@ fn spec() -> Result<Value> {
                 "description": "Which MPI the program was built for; decides the spelling of the host list and the launcher's variables.",
             },
             "mpiReplicaSpecs": replica_specs()?,
-            "muster": muster(),
+            "muster": muster(version),
             "runLauncherAsWorker": {
                 "type": "boolean",
                 "default": false,
@@ -155,15 +154,25 @@ fn spec() -> Result<Value> {
                 "description": "Where the job's SSH key pair is mounted in every pod.",
             },
         },
-        "x-kubernetes-validations": [{
-            "rule": format!("{} == {}", managed_by("self"), managed_by("oldSelf")),
-            "message": "spec.runPolicy.managedBy: is immutable",
-        }],
-    }))
+        "x-kubernetes-validations": rules::of_spec(),
+    });
+    if version == Version::V1 {
+        // A job of v1 reads back as it was written.
+        let fields = spec["properties"].as_object_mut();
+        for field in fields.into_iter().flat_map(|fields| fields.values_mut()) {
+            if let Some(field) = field
+                .as_object_mut()
+                .filter(|field| field["type"] != "object")
+            {
+                field.remove("default");
+            }
+        }
+    }
+    Ok(spec)
 }
 
 /// What the API has no field for.
-fn muster() -> Value {
+fn muster(version: Version) -> Value {
     json!({
         "type": "object",
         "default": {},
@@ -171,8 +180,8 @@ fn muster() -> Value {
         "properties": {
             "dialect": {
                 "type": "string",
-                "default": "v2beta1",
-                "enum": ["v2beta1"],
+                "default": version.name(),
+                "enum": ["v2beta1", "v1"],
                 "description": "The API version that the job was written in; filled in by the API server.",
             },
             "census": {
@@ -223,38 +232,17 @@ fn replica_specs() -> Result<Value> {
                 "replicas": {
                     "type": "integer",
                     "format": "int32",
-                    "description": "How many: 1 Launcher, 1 to 10000 Workers.",
+                    "description": "How many: 1 Launcher, up to 10000 Workers.",
                 },
                 "restartPolicy": {
                     "type": "string",
-                    "enum": ["", "Never", "OnFailure"],
-                    "description": "What becomes of a container that failed. OnFailure for the Launcher and Never for Workers if not set.",
+                    "enum": ["", "Never", "OnFailure", "Always", "ExitCode"],
+                    "description": "What becomes of a container that ended. In v2beta1 Never or OnFailure, and OnFailure for the Launcher if not set; otherwise Never.",
                 },
                 "template": pod_template::schema()?,
             },
         },
-        "x-kubernetes-validations": [
-            {
-                "rule": "self.all(role, role in ['Launcher', 'Worker'])",
-                "message": "spec.mpiReplicaSpecs: has only the keys Launcher and Worker",
-            },
-            {
-                "rule": "'Launcher' in self",
-                "message": "spec.mpiReplicaSpecs[Launcher]: must have Launcher replica spec",
-            },
-            {
-                "rule": "!('Launcher' in self) || !has(self['Launcher'].replicas) || self['Launcher'].replicas == 1",
-                "message": "spec.mpiReplicaSpecs[Launcher].replicas: must be 1",
-            },
-            {
-                "rule": "!('Worker' in self) || has(self['Worker'].replicas)",
-                "message": "spec.mpiReplicaSpecs[Worker].replicas: must define number of replicas",
-            },
-            {
-                "rule": "!('Worker' in self) || !has(self['Worker'].replicas) || (self['Worker'].replicas >= 1 && self['Worker'].replicas <= 10000)",
-                "message": "spec.mpiReplicaSpecs[Worker].replicas: must be 1 to 10000",
-            },
-        ],
+        "x-kubernetes-validations": rules::of_replica_specs(),
     }))
 }
 
@@ -268,11 +256,11 @@ fn run_policy() -> Value {
             "cleanPodPolicy": {
                 "type": "string",
                 "enum": ["None", "Running", "All"],
-                "description": "Which workers are deleted once the job is over. None if not set.",
+                "description": "Which pods are deleted once the job is over: workers, and in v1 the launcher too. None if not set.",
             },
             "managedBy": {
                 "type": "string",
-                "description": "The controller that runs the job: kubeflow.org/mpi-operator if not set; jobs of any other are left alone. Immutable.",
+                "description": "The controller that runs the job: kubeflow.org/mpi-operator, or in v1 kubeflow.org/training-operator, if not set; jobs of any other are left alone. Immutable.",
             },
             "schedulingPolicy": {
                 "type": "object",
@@ -294,7 +282,7 @@ fn run_policy() -> Value {
                 "default": false,
                 "description": "The job holds no pods while this is true.",
             },
-            "ttlSecondsAfterFinished": count("int32", "How long the launcher's Job stays once the job is over."),
+            "ttlSecondsAfterFinished": count("int32", "How long the launcher's Job, or in v1 the job itself, stays once the job is over."),
         },
     })
 }
@@ -350,6 +338,8 @@ fn muster_status() -> Value {
             "message": text,
             "phase": {"type": "string", "description": "Waiting, Suspended, Running, Succeeded or Failed."},
             "ready": {"type": "string", "description": "Workers that are Ready, of those asked for."},
+            "replaced": {"type": "string", "description": "UID of the last pod that was made again."},
+            "restarts": {"type": "integer", "format": "int32", "description": "Pods that were made again after a failure."},
             "reason": {"type": "string", "description": "Why the job waits, or why it failed, in one word."},
         },
     })
@@ -418,7 +408,7 @@ mod tests {
         let crd = crd().unwrap();
         let mut all = Vec::new();
         rules(&crd, &mut all);
-        assert_eq!(all.len(), 8);
+        assert_eq!(all.len(), 2 * 13);
         for rule in all {
             let message = rule["message"].as_str().unwrap();
             let path = message.split(": ").next().unwrap();

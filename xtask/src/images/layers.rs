@@ -175,7 +175,10 @@ fn ssh(base: &Path) -> Result<PathBuf> {
 fn family(base: &Path, family: &Family) -> Result<PathBuf> {
     let script = format!("{}.sh", family.name);
     let inside = format!("/mnt/in/{script}");
-    let mut sources = Inputs::default().file(&script)?.file("pi.c")?;
+    let mut sources = Inputs::default()
+        .file(&script)?
+        .file("pi.c")?
+        .file("misbehave.c")?;
     for wheel in family.wheels {
         sources = sources.copied(wheel.package, wheel.unpacked()?.join("root"))?;
     }
@@ -187,11 +190,11 @@ fn family(base: &Path, family: &Family) -> Result<PathBuf> {
         let scratch = directory.join("scratch");
         let root = Root::new(&scratch, &lowers, &sources)?;
         root.enter(Network::Machine, &["sh", &inside, "compile"])?;
-        keep(&root.out().join("pi"), &directory.join("pi"), &scratch)
+        keep(&root.out(), &directory.join("programs"), &scratch)
     })?;
 
     let inputs = sources
-        .copied("pi", programs.join("pi"))?
+        .copied("programs", programs.join("programs"))?
         .file("entrypoint.sh")?;
     layer(family.name, base, inputs, &["sh", &inside, "install"])
 }

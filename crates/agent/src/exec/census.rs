@@ -16,6 +16,10 @@ use crate::verdict::{Kind, Verdict};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Ranks leave MPI together, but not in the same moment.
 const VANISHED_PATIENCE: Duration = Duration::from_secs(6);
+/// Ranks that die of another's failure do so within this time of it, or later.
+const ECHO_MS: u64 = 700;
+/// Illegal instruction, bus error, arithmetic, memory.
+const CRASHES: [u8; 4] = [4, 7, 8, 11];
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
@@ -128,7 +132,12 @@ pub(super) struct Census {
 impl Census {
     /// The trouble that explains the others, if there is any.
     pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
-        let all = self.troubles(shim_lives).chain(self.vanished());
+        let ranks = match self.first_failed() {
+            Some(first) => vec![first],
+            None => self.failed_ranks(),
+        };
+        let sessions = self.troubles(shim_lives);
+        let all = sessions.chain(ranks).chain(self.vanished());
         all.min_by_key(Trouble::weight)
     }
 
@@ -148,51 +157,56 @@ impl Census {
 
     fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
         let daemons = self.records.iter().filter(|record| record.daemon.is_some());
-        daemons.flat_map(move |record| self.troubles_of(record, &shim_lives))
+        daemons.filter_map(move |record| trouble_of(record, &shim_lives))
     }
 
     /// What a launcher ended of by itself.
     fn cause_of(&self, code: u8, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
-        let all = self.troubles(shim_lives);
-        all.filter(|trouble| code == 0 || trouble.explains(code))
-            .min_by_key(Trouble::weight)
+        let explains = |trouble: &Trouble| code == 0 || trouble.explains(code);
+        let first = self.first_failed().filter(|first| {
+            let mut records = self.rank_records();
+            explains(first) || records.any(|record| is_own_doing(first, record))
+        });
+        let ranks = match first {
+            Some(first) => vec![first],
+            None => self.failed_ranks().into_iter().filter(explains).collect(),
+        };
+        let sessions = self.troubles(shim_lives).filter(explains);
+        sessions.chain(ranks).min_by_key(Trouble::weight)
     }
 
-    fn troubles_of(
-        &self,
-        record: &SessionRecord,
-        shim_lives: impl Fn(u32) -> bool,
-    ) -> Vec<Trouble> {
-        let host = record.host.clone();
-        let session = match &record.state {
-            State::Lost(why) => Some(Trouble::Lost {
-                host: host.clone(),
-                why: why.clone(),
-            }),
-            State::Unreachable(why) => Some(Trouble::Unreachable {
-                host: host.clone(),
-                why: why.clone(),
-            }),
-            State::Ended(ending) if *ending != Ending::Code(0) => Some(Trouble::Daemon {
-                host: host.clone(),
-                name: record.daemon.clone().unwrap_or_default(),
-                ending: *ending,
-            }),
-            State::Calling | State::Started if !shim_lives(record.shim) => {
-                Some(Trouble::ShimGone { host: host.clone() })
-            }
-            _ => None,
-        };
-        let failed = record.ranks.iter().filter(|_| self.watches_ranks);
-        let failed = failed.filter_map(|(rank, state)| match *state {
-            RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
-                host: host.clone(),
-                rank: *rank,
-                ending,
-            }),
-            _ => None,
+    /// Of all ranks that failed, the one that can be blamed: what cannot be the others' doing or the
+    /// launcher's, else the first of which the launcher's pod heard.
+    fn first_failed(&self) -> Option<Trouble> {
+        let failed = self.rank_records().flat_map(|record| {
+            let failed = record.failed.iter();
+            failed.filter_map(move |failed| {
+                let state = *record.ranks.get(&failed.rank)?;
+                Some((failed, record, failed_rank(record, failed.rank, state)?))
+            })
         });
-        failed.chain(session).collect()
+        let failed: Vec<_> = failed.collect();
+        let first = failed.iter().map(|(failed, ..)| failed.at_ms).min()?;
+        let early = failed
+            .into_iter()
+            .filter(|(failed, ..)| failed.at_ms <= first.saturating_add(ECHO_MS));
+        let blamed = early.min_by_key(|(failed, record, trouble)| {
+            (!is_own_doing(trouble, record), failed.at_ms, failed.rank)
+        });
+        blamed.map(|(.., trouble)| trouble)
+    }
+
+    fn failed_ranks(&self) -> Vec<Trouble> {
+        let ranks = self.rank_records().flat_map(|record| {
+            let ranks = record.ranks.iter();
+            ranks.filter_map(move |(rank, state)| failed_rank(record, *rank, *state))
+        });
+        ranks.collect()
+    }
+
+    fn rank_records(&self) -> impl Iterator<Item = &SessionRecord> {
+        let records = self.records.iter().filter(|_| self.watches_ranks);
+        records.filter(|record| record.daemon.is_some())
     }
 
     /// Hosts on which something was started: daemons if there were any, else any command.
@@ -252,9 +266,17 @@ impl Census {
                 (Kind::Failed, code, message)
             }
         };
+        let signal = match &trouble {
+            Some(Trouble::Rank {
+                ending: Ending::Signal(signal),
+                ..
+            }) if kind == Kind::RankFailed => Some(*signal),
+            _ => None,
+        };
         Verdict {
             kind,
             exit,
+            signal,
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),
@@ -276,6 +298,58 @@ impl Census {
             hosts.insert(host.clone());
         }
         hosts.into_iter().collect()
+    }
+}
+
+/// What became of a session, if that is no good.
+fn trouble_of(record: &SessionRecord, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+    let host = record.host.clone();
+    match &record.state {
+        State::Lost(why) => Some(Trouble::Lost {
+            host,
+            why: why.clone(),
+        }),
+        State::Unreachable(why) => Some(Trouble::Unreachable {
+            host,
+            why: why.clone(),
+        }),
+        State::Ended(ending) if *ending != Ending::Code(0) => Some(Trouble::Daemon {
+            host,
+            name: record.daemon.clone().unwrap_or_default(),
+            ending: *ending,
+        }),
+        State::Calling | State::Started if !shim_lives(record.shim) => {
+            Some(Trouble::ShimGone { host })
+        }
+        _ => None,
+    }
+}
+
+/// Nobody else did that to the rank: it crashed, or it was killed where the launcher does not kill
+/// ranks before it has asked them to end, and has waited.
+fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
+    match trouble {
+        Trouble::Rank {
+            host,
+            ending: Ending::Signal(signal),
+            ..
+        } if *host == record.host => {
+            let daemon = record.daemon.as_deref();
+            let asks_first = matches!(daemon, Some("orted" | "prted"));
+            CRASHES.contains(signal) || (*signal == SIGKILL && asks_first)
+        }
+        _ => false,
+    }
+}
+
+fn failed_rank(record: &SessionRecord, rank: u32, state: RankState) -> Option<Trouble> {
+    match state {
+        RankState::Ended(ending) if ending != Ending::Code(0) => Some(Trouble::Rank {
+            host: record.host.clone(),
+            rank,
+            ending,
+        }),
+        _ => None,
     }
 }
 
@@ -306,6 +380,7 @@ fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session_record::Failed;
 
     fn record(host: &str, state: State) -> SessionRecord {
         SessionRecord {
@@ -314,6 +389,7 @@ mod tests {
             daemon: Some("prted".into()),
             state,
             ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
+            failed: Vec::new(),
         }
     }
 
@@ -424,6 +500,43 @@ mod tests {
         );
         // MPI_Abort(5): whoever called it is not among those that were seen to end.
         assert_eq!(message(5), "the launcher exited with 5");
+    }
+
+    #[test]
+    fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
+        let failed = |host: &str, rank, ending, at_ms| SessionRecord {
+            ranks: [(rank, RankState::Ended(ending))].into(),
+            failed: vec![Failed { at_ms, rank }],
+            ..record(host, State::Started)
+        };
+        let killed = failed("w1", 1, Ending::Signal(9), 20);
+        let echo = failed("w0", 0, Ending::Code(14), 10);
+        let run = census(vec![echo.clone(), killed.clone()]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert_eq!(verdict.exit, 14);
+        assert!(verdict.message.starts_with("rank 1 on worker w1"));
+        let trouble = run.trouble(|_| true).unwrap();
+        assert_eq!(
+            trouble.sentence(),
+            "rank 1 on worker w1 was ended by signal 9"
+        );
+        // Hydra kills the others at once, but crashes are nobody's doing.
+        let hydra = |record: &SessionRecord| SessionRecord {
+            daemon: Some("hydra_pmi_proxy".into()),
+            ..record.clone()
+        };
+        let run = census(vec![hydra(&echo), hydra(&killed)]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 0 on worker w0"));
+        let crashed = failed("w1", 1, Ending::Signal(11), 20);
+        let run = census(vec![hydra(&echo), hydra(&crashed)]);
+        let verdict = run.verdict(255, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 1 on worker w1"));
+        // Later it may have been the launcher.
+        let late = failed("w1", 1, Ending::Signal(9), 10 + ECHO_MS + 1);
+        let run = census(vec![echo, late]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 0 on worker w0"));
     }
 
     #[test]

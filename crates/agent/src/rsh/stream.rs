@@ -30,6 +30,12 @@ pub(super) enum Outcome {
     Stopped(i32),
 }
 
+/// What a worker says while the command's output is still under way.
+pub(super) enum News {
+    Rank(u32, RankState),
+    Failed(Ending),
+}
+
 impl From<WireError> for Outcome {
     fn from(error: WireError) -> Self {
         Self::Lost(error)
@@ -57,14 +63,14 @@ impl Stream {
     }
 
     /// Until the command has ended and its output was written, or nothing more can come.
-    pub(super) fn run(mut self, mut on_rank: impl FnMut(u32, RankState)) -> Outcome {
+    pub(super) fn run(mut self, mut on_news: impl FnMut(News)) -> Outcome {
         if !self.reads_stdin
             && let Err(error) = self.wire.send(&Frame::StdinEnd)
         {
             return error.into();
         }
         let outcome = loop {
-            match self.turn(&mut on_rank) {
+            match self.turn(&mut on_news) {
                 Ok(()) => {}
                 Err(outcome) => break outcome,
             }
@@ -77,7 +83,7 @@ impl Stream {
         outcome
     }
 
-    fn turn(&mut self, on_rank: &mut impl FnMut(u32, RankState)) -> Result<(), Outcome> {
+    fn turn(&mut self, on_news: &mut impl FnMut(News)) -> Result<(), Outcome> {
         let listening = self.out.has_room() && self.err.has_room();
         let wait = self.wire.keep_alive(listening)?;
         let reads = self.reads_stdin && !self.wire.has_backlog();
@@ -105,7 +111,7 @@ impl Stream {
         self.obey_signals()?;
         self.wire.pump(ready)?;
         while let Some(frame) = self.wire.next_frame()? {
-            self.take(frame, on_rank)?;
+            self.take(frame, on_news)?;
         }
         if input {
             self.pass_input_on()?;
@@ -129,15 +135,12 @@ impl Stream {
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        frame: Frame,
-        on_rank: &mut impl FnMut(u32, RankState),
-    ) -> Result<(), Outcome> {
+    fn take(&mut self, frame: Frame, on_news: &mut impl FnMut(News)) -> Result<(), Outcome> {
         match frame {
             Frame::Stdout(bytes) => self.out.queue.extend(bytes),
             Frame::Stderr(bytes) => self.err.queue.extend(bytes),
-            Frame::Rank(rank, state) => on_rank(rank, state),
+            Frame::Rank(rank, state) => on_news(News::Rank(rank, state)),
+            Frame::Failed(ending) => on_news(News::Failed(ending)),
             Frame::Exit(ending) => return Err(Outcome::Ended(ending)),
             Frame::Refusal(why) => return Err(Outcome::Refused(why)),
             _ => {}

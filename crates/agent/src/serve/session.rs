@@ -96,6 +96,8 @@ enum RequestError {
 /// What the launcher wants to run.
 struct Request {
     variables: Vec<(OsString, OsString)>,
+    /// `NEED NAME`, as the launcher's side wrote it.
+    host_name: Option<Vec<u8>>,
     command: Vec<u8>,
 }
 
@@ -104,6 +106,7 @@ impl Request {
     fn read(wire: &mut Wire) -> Result<Option<Self>, RequestError> {
         let until = Instant::now() + REQUEST_MAX;
         let mut variables = Vec::new();
+        let mut host_name = None;
         let mut bytes = 0;
         loop {
             match wire.receive(until) {
@@ -112,12 +115,18 @@ impl Request {
                     if variables.len() >= VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
                         return Err(RequestError::Variables);
                     }
-                    if !name.starts_with(contract::OURS_PREFIX.as_bytes()) {
+                    if name == contract::HOST_NAME.as_bytes() {
+                        host_name = Some(value);
+                    } else if !name.starts_with(contract::OURS_PREFIX.as_bytes()) {
                         variables.push((OsString::from_vec(name), OsString::from_vec(value)));
                     }
                 }
                 Ok(Frame::Start(command)) => {
-                    return Ok(Some(Self { variables, command }));
+                    return Ok(Some(Self {
+                        variables,
+                        host_name,
+                        command,
+                    }));
                 }
                 Ok(Frame::Ping) => {}
                 Ok(_) => return Err(RequestError::Order),
@@ -129,7 +138,18 @@ impl Request {
 
     /// The container's environment, what was asked for on top, and our mark.
     fn command(&self, mark: &str) -> Command {
-        let mut command = Command::new("/bin/sh");
+        let mut command = match &self.host_name {
+            None => Command::new("/bin/sh"),
+            Some(words) => {
+                let words = words.splitn(2, |byte| *byte == b' ');
+                let mut command = Command::new("/proc/self/exe");
+                command
+                    .arg("as")
+                    .args(words.map(|word| OsString::from_vec(word.to_vec())))
+                    .arg("/bin/sh");
+                command
+            }
+        };
         command
             .arg("-c")
             .arg(OsString::from_vec(self.command.clone()))
@@ -212,7 +232,7 @@ impl<'s> Session<'s> {
                 self.child.stdin = None;
             }
             if let Some(ending) = self.child.exit.ending() {
-                self.settle(ending);
+                self.settle(ending)?;
                 let drained = self.child.stdout.is_none() && self.child.stderr.is_none();
                 if drained && !self.wire.has_backlog() {
                     return self.finish(ending);
@@ -223,18 +243,20 @@ impl<'s> Session<'s> {
     }
 
     /// What the command leaves behind, once it has ended. The peer must hear from us meanwhile.
-    fn settle(&mut self, ending: Ending) {
+    fn settle(&mut self, ending: Ending) -> Result<(), SessionEnd> {
         if self.settled {
-            return;
+            return Ok(());
         }
         self.settled = true;
         if ending != Ending::Code(0) {
+            self.wire.send(&Frame::Failed(ending))?;
             let tree = self.tree.clone();
             // If no thread can be had, the end of the session does it.
             self.settled = std::thread::Builder::new()
                 .spawn(move || tree.end(contract::grace()))
                 .is_ok();
         }
+        Ok(())
     }
 
     fn finish(mut self, ending: Ending) -> Result<(), SessionEnd> {

@@ -1,8 +1,8 @@
 //! The launcher's gate: opens when all have answered, and not before.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -158,11 +158,7 @@ fn it_installs_the_agent_and_leaves_lists_for_the_launcher() {
         first.port, second.port
     );
     std::fs::write(world.path("hosts"), hosts).unwrap();
-    let (bin, lists, etc) = (
-        world.path("bin"),
-        world.path("lists"),
-        world.path("etc-hosts"),
-    );
+    let (bin, lists) = (world.path("bin"), world.path("lists"));
     std::fs::create_dir(&lists).unwrap();
     let output = gate(&world, 2, 20)
         .arg("--install")
@@ -172,7 +168,6 @@ fn it_installs_the_agent_and_leaves_lists_for_the_launcher() {
         .env("MUSTER_SLOTS", "4")
         .env("MUSTER_LAUNCHER_ADDRESS", "127.0.0.13")
         .env("MUSTER_LAUNCHER_NAME", "pi-launcher.pi")
-        .env("MUSTER_ETC_HOSTS", &etc)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -195,16 +190,6 @@ fn it_installs_the_agent_and_leaves_lists_for_the_launcher() {
         text(&discovered.stdout),
         "127.0.0.13\n127.0.0.11\n127.0.0.12\n"
     );
-    let own = std::fs::read_to_string("/etc/hosts").unwrap();
-    let names = std::fs::read_to_string(&etc).unwrap();
-    assert!(names.starts_with(&own), "{names}");
-    for line in [
-        "127.0.0.11 pi-worker-10.pi pi-worker-10",
-        "127.0.0.12 pi-worker-2.pi pi-worker-2",
-    ] {
-        assert!(names.lines().any(|other| other == line), "{names}");
-    }
-    assert_eq!(mode(&etc), 0o666);
     // Nothing half-written is left beside them.
     assert_eq!(std::fs::read_dir(&lists).unwrap().count(), 4);
 }
@@ -225,7 +210,7 @@ fn workers_that_share_an_address_are_listed_by_name() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let list = std::fs::read_to_string(lists.join("hostfile")).unwrap();
-    assert_eq!(list, "launcher slots=2\nw0 slots=2\nw1 slots=2\n");
+    assert_eq!(list, "127.0.0.13 slots=2\nw0 slots=2\nw1 slots=2\n");
 }
 
 #[test]
@@ -243,47 +228,47 @@ fn a_list_that_cannot_be_written_is_a_failure() {
     );
 }
 
+/// As ssh calls its ProxyCommand: a name that DNS does not know, the port of the configuration.
 #[test]
-fn hosts_renews_names_and_becomes_the_command() {
+fn connect_leads_to_where_a_worker_is_by_now() {
     let world = World::new();
-    let etc = world.path("etc-hosts");
-    std::fs::write(&etc, "127.0.0.1 localhost\n").unwrap();
-    let number = std::fs::metadata(&etc).unwrap().ino();
-    std::fs::write(world.path("hosts"), "w0.pi 10.0.0.1\n").unwrap();
-    let hosts = |words: &[&str]| {
-        let mut command = world.agent("hosts");
-        command.arg("--").args(words).env("MUSTER_ETC_HOSTS", &etc);
-        command
-    };
-    let mut started = hosts(&["sh", "-c", "echo $$; exit 7"]);
-    let started = started.stdout(Stdio::piped()).spawn().unwrap();
-    let number_of_process = started.id();
+    let listener = TcpListener::bind("127.0.0.14:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // First an address where nobody listens: the worker is being replaced.
+    std::fs::write(world.path("hosts"), "w0.pi.ns.svc 127.0.0.15\n").unwrap();
+    let mut started = world
+        .agent("connect")
+        .args(["w0.pi.ns.svc", &port.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::fs::write(world.path("hosts"), "w0.pi.ns.svc 127.0.0.14\n").unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    socket.write_all(b"SSH-2.0-test\n").unwrap();
+    started.stdin.take().unwrap().write_all(b"hello").unwrap();
+    let mut heard = String::new();
+    socket.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "hello", "its end of input is ours");
+    drop(socket);
     let output = started.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(7));
-    assert_eq!(text(&output.stdout), format!("{number_of_process}\n"));
-    let first = std::fs::read_to_string(&etc).unwrap();
-    assert!(first.contains("\n10.0.0.1 w0.pi w0\n"), "{first}");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stdout), "SSH-2.0-test\n");
+}
 
-    std::fs::write(world.path("hosts"), "w0.pi 10.0.0.2\n").unwrap();
-    assert!(hosts(&["true"]).status().unwrap().success());
-    let second = std::fs::read_to_string(&etc).unwrap();
-    assert_eq!(second, first.replace("10.0.0.1", "10.0.0.2"));
-    assert_eq!(std::fs::metadata(&etc).unwrap().ino(), number);
-
-    let missing = hosts(&["no-such-mpirun"]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(127));
-    assert!(text(&missing.stderr).contains("cannot run no-such-mpirun"));
-    let directory = world.path("").display().to_string();
-    let refused = hosts(&[&directory]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(126));
-
-    std::fs::remove_file(&etc).unwrap();
-    let output = hosts(&["echo", "ran"]).output().unwrap();
-    assert_eq!(text(&output.stdout), "ran\n");
-    let stderr = text(&output.stderr);
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+#[test]
+fn connect_says_which_worker_it_cannot_reach() {
+    let world = World::new();
+    std::fs::write(world.path("hosts"), "w0 127.0.0.15\n").unwrap();
+    let output = world
+        .agent("connect")
+        .args(["w0", "9"])
+        .env("MUSTER_CONNECT_TIMEOUT", "1")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
     assert!(
-        stderr.contains("cannot write the workers' names"),
-        "{stderr}"
+        text(&output.stderr).contains("cannot reach w0 on port 9"),
+        "{output:?}"
     );
 }

@@ -12,14 +12,14 @@ use super::world::{Worker, World, lives, text, wait_for};
 
 const SOON: Duration = Duration::from_secs(10);
 
-struct Launch {
-    world: World,
+pub(crate) struct Launch {
+    pub(crate) world: World,
     workers: Vec<Worker>,
 }
 
 impl Launch {
     /// Workers, the installed agent, and a daemon that runs `RANK` as the rank given to it.
-    fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         let world = World::new();
         let workers: Vec<_> = (0..workers).map(|_| world.serve()).collect();
         let names: Vec<_> = (0..workers.len()).map(|n| format!("w{n}")).collect();
@@ -40,7 +40,7 @@ impl Launch {
     }
 
     /// `exec` of a shell text, in which `$D` is the daemon and `$S` the shim.
-    fn exec(&self, script: &str) -> Command {
+    pub(crate) fn exec(&self, script: &str) -> Command {
         let bin = self.world.path("bin");
         let mut command = Command::new(bin.join("muster-agent"));
         command
@@ -59,7 +59,7 @@ impl Launch {
         command
     }
 
-    fn verdict(&self) -> Value {
+    pub(crate) fn verdict(&self) -> Value {
         let json = std::fs::read_to_string(self.world.path("termination")).unwrap();
         serde_json::from_str(&json).unwrap()
     }
@@ -234,4 +234,19 @@ fn a_missing_program_is_named() {
     assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("cannot run no-such-mpirun"));
     assert_eq!(launch.verdict()["exit"], 127);
+}
+
+#[test]
+fn a_worker_whose_own_command_is_missing_says_so() {
+    let launch = Launch::new(0);
+    let output = launch
+        .world
+        .agent("serve")
+        .args(["--", "no-such-command"])
+        .env("MUSTER_TLS_DIR", launch.world.path("worker"))
+        .env("MUSTER_PORT", "0")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot run no-such-command"));
 }

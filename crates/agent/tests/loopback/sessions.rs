@@ -190,3 +190,50 @@ fn wrong_words_are_refused() {
         assert_eq!(output.unwrap().status.code(), Some(64), "{words:?}");
     }
 }
+
+/// On a node's network all pods carry the node's name, which Open MPI 5 takes for one host.
+#[test]
+fn a_daemon_whose_worker_shares_its_address_has_a_name_of_its_own() {
+    let world = World::new();
+    let (first, second) = (world.serve(), world.serve());
+    world.write_hosts(&[("w0.pi", first.port), ("w1.pi", second.port)]);
+    let named = |host: &str, command: &str| text(&world.rsh(&[host, command]).stdout);
+    let as_daemon = "uname -n # prted";
+    assert_eq!(named("w0.pi", as_daemon), "w0\n");
+    assert_eq!(named("w1.pi", as_daemon), "w1\n");
+    let node = text(
+        &std::process::Command::new("uname")
+            .arg("-n")
+            .output()
+            .unwrap()
+            .stdout,
+    );
+    assert_eq!(named("w1.pi", "uname -n"), node);
+    assert_eq!(named("w1.pi", "id -u # prted"), named("w1.pi", "id -u"));
+    world.write_hosts(&[("w0.pi", first.port)]);
+    assert_eq!(named("w0.pi", as_daemon), node);
+}
+
+/// As in a pod whose seccomp profile does not allow it.
+#[test]
+fn a_name_that_cannot_be_had_is_a_failure_that_says_so() {
+    let run = |need: &str| {
+        let script =
+            "echo 0 > /proc/sys/user/max_uts_namespaces; exec \"$0\" as \"$1\" w0 echo ran";
+        std::process::Command::new("unshare")
+            .args(["--user", "--map-root-user", "sh", "-c", script, AGENT, need])
+            .output()
+            .unwrap()
+    };
+    let output = run("needed");
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("keep workers on different nodes"),
+        "{stderr}"
+    );
+    let output = run("wanted");
+    assert_eq!(text(&output.stdout), "ran\n", "{output:?}");
+    assert_eq!(text(&output.stderr).lines().count(), 1, "{output:?}");
+}

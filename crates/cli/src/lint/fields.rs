@@ -1,11 +1,10 @@
 //! Fields that the schema does not name, and values of a shape that it does not allow. Decides
 //! which name was probably meant.
 
-use dialects::{DIALECTS, Dialect};
 use serde_json::Value;
 
 use super::{Finding, error};
-use crate::manifest;
+use crate::manifest::{self, Api};
 use crate::schema::{self, Schema};
 use crate::yaml::{Document, escaped};
 
@@ -14,7 +13,7 @@ const FINDINGS_MAX: usize = 100;
 /// Names are taken for one another up to this distance.
 const DISTANCE_MAX: usize = 3;
 
-pub(super) fn check(document: &Document, dialect: &Dialect, schema: Schema) -> Vec<Finding> {
+pub(super) fn check(document: &Document, dialect: &Api, schema: Schema) -> Vec<Finding> {
     let mut walk = Walk {
         document,
         kind: format!("{} {}", manifest::api_version(dialect), dialect.kind),
@@ -98,7 +97,7 @@ pub(crate) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
 
 /// Another API in which this very path is a field.
 fn elsewhere(pointer: &str) -> Option<String> {
-    DIALECTS.iter().find_map(|dialect| {
+    manifest::apis().iter().find_map(|dialect| {
         let mut schema = schema::of(dialect.group, dialect.version, dialect.kind)?;
         for key in pointer.split('/').skip(1) {
             if schema.takes_anything() {

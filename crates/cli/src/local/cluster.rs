@@ -131,7 +131,8 @@ impl Local {
             let list = read(&self.shared, path).unwrap_or_default();
             list["items"].as_array().cloned().unwrap_or_default()
         };
-        let jobs = dialects::DIALECTS.iter().flat_map(|dialect| {
+        let stored = crate::manifest::apis().iter().filter(|api| api.is_stored);
+        let jobs = stored.flat_map(|dialect| {
             let jobs = all(&format!(
                 "/apis/{}/{}/{}",
                 dialect.group, dialect.version, dialect.plural

@@ -1,11 +1,11 @@
 //! `muster fields [DIALECT][.PATH]`: what fields there are, what they hold and what they are for.
 
 use anyhow::Result;
-use dialects::{DIALECTS, Dialect};
 use serde_json::{Value, json};
 
 use crate::args::FieldsArgs;
 use crate::exit::Failure;
+use crate::manifest::Api;
 use crate::schema::{self, Schema};
 use crate::{lint, manifest, out};
 
@@ -39,9 +39,9 @@ pub(crate) fn run(args: &FieldsArgs) -> Result<u8> {
 }
 
 /// A path may begin with the version of a dialect.
-fn split(path: &str) -> (&'static Dialect, &str) {
+fn split(path: &str) -> (&'static Api, &str) {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-    let named = DIALECTS.iter().find(|dialect| {
+    let named = manifest::apis().iter().find(|dialect| {
         let full = format!(
             "{}-{}",
             dialect.group.split('.').next().unwrap_or(""),
@@ -51,11 +51,11 @@ fn split(path: &str) -> (&'static Dialect, &str) {
     });
     match named {
         Some(dialect) => (dialect, rest),
-        None => (&DIALECTS[0], path),
+        None => (&manifest::apis()[0], path),
     }
 }
 
-fn unknown(dialect: &Dialect, walked: &str, key: &str, schema: Schema) -> Failure {
+fn unknown(dialect: &Api, walked: &str, key: &str, schema: Schema) -> Failure {
     let names: Vec<&str> = schema.fields().map(|(name, _)| name).collect();
     let place = if walked.is_empty() { "the top" } else { walked };
     let hint = match lint::nearest(key, &names) {
@@ -70,7 +70,7 @@ fn unknown(dialect: &Dialect, walked: &str, key: &str, schema: Schema) -> Failur
     }
 }
 
-fn as_text(dialect: &Dialect, path: &str, schema: Schema, recursive: bool) -> String {
+fn as_text(dialect: &Api, path: &str, schema: Schema, recursive: bool) -> String {
     let api = manifest::api_version(dialect);
     let mut text = format!("{api} {}\n", dialect.kind);
     if !path.is_empty() {

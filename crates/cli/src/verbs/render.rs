@@ -24,16 +24,16 @@ pub(crate) fn run(global: &Global, args: &RenderArgs) -> Result<u8> {
     };
     let mut rendered = Vec::new();
     for mut object in objects {
-        let Some(dialect) = manifest::dialect(&object) else {
+        if manifest::api(&object).is_none() {
             rendered.push(object);
             continue;
-        };
+        }
         let namespace = global.namespace.as_deref();
         let namespace = namespace
             .or(manifest::namespace(&object))
             .unwrap_or("default");
         object["metadata"]["namespace"] = namespace.into();
-        if let Ok(job) = (dialect.lower)(&object) {
+        if let Some(Ok(job)) = manifest::lower(&object) {
             rendered.extend(children(job, &site));
         }
     }
@@ -72,7 +72,7 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
         launcher: Slot::Absent,
         launcher_pods: Vec::new(),
         workers: Vec::new(),
-        foreign_workers: Vec::new(),
+        foreign_pods: Vec::new(),
         foreign_in_selection: false,
         refused: Vec::new(),
         priorities: BTreeMap::new(),

@@ -208,7 +208,7 @@ fn adapt(
     let mut found = None;
     for object in objects.iter_mut() {
         object["metadata"]["namespace"] = namespace.into();
-        if manifest::dialect(object).is_none() {
+        if manifest::api(object).is_none() {
             continue;
         }
         jobs += 1;

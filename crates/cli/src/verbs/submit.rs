@@ -30,7 +30,7 @@ pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {
             "created"
         };
         tell(&created, verb, args.output);
-        if manifest::dialect(object).is_some() {
+        if manifest::api(object).is_some() {
             job = Some(typed_name(&created));
         }
     }

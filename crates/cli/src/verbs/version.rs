@@ -9,7 +9,7 @@ use crate::{manifest, out, yaml};
 pub(crate) fn run(args: &VersionArgs) -> Result<u8> {
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("MUSTER_GIT_SHA").unwrap_or("unknown");
-    let dialects: Vec<String> = dialects::DIALECTS
+    let dialects: Vec<String> = manifest::apis()
         .iter()
         .map(|dialect| format!("{} {}", manifest::api_version(dialect), dialect.kind))
         .collect();

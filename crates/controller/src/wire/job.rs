@@ -109,7 +109,8 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
             "Complete" => Some(LauncherEnd::Complete {
                 at: status.completion_time.as_ref().map(|time| time.0),
             }),
-            "Failed" => Some(LauncherEnd::Failed {
+            // The first is certain to become the second, once the pods that tell why are gone.
+            "FailureTarget" | "Failed" => Some(LauncherEnd::Failed {
                 reason: condition.reason.clone().unwrap_or_default(),
                 message: condition.message.clone().unwrap_or_default(),
             }),

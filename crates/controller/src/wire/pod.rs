@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::contract;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Child, Facts, Stored, Wire, annotation, assemble, label};
 
@@ -48,6 +49,7 @@ struct Condition {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
+    restart_count: u32,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
 }
@@ -56,6 +58,7 @@ struct ContainerStatus {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerState {
     waiting: Option<ContainerWaiting>,
+    running: Option<IgnoredAny>,
     terminated: Option<Terminated>,
 }
 
@@ -88,12 +91,14 @@ pub(crate) enum Role {
 pub(crate) struct PodFacts {
     pub(crate) role: Role,
     phase: PodPhase,
+    begun: bool,
     ready: bool,
     deleting: bool,
     created_at: Timestamp,
     node: Box<str>,
     address: Box<str>,
     hosts: Box<str>,
+    restarts: u32,
     more: Option<Box<More>>,
 }
 
@@ -128,6 +133,7 @@ impl PodFacts {
             created_at: self.created_at,
             deleting: self.deleting || doomed,
             phase: self.phase,
+            begun: self.begun,
             ready: self.ready,
             waiting,
             reason,
@@ -135,6 +141,7 @@ impl PodFacts {
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
             hosts: self.hosts.as_ref().to_owned(),
+            restarts: self.restarts,
             finished_at,
             exit,
         }
@@ -154,23 +161,28 @@ impl Stored for Pod {
             data: _,
         } = self;
         let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
-            Some("launcher") => Role::Launcher,
+            Some("launcher" | "master") => Role::Launcher,
             Some("worker") => Role::Worker,
             Some(_) | None => Role::Neither,
         };
         let watched =
             label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        let begun = containers(&status).any(has_begun);
         let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
         let facts = PodFacts {
             role,
             phase: phase(status.phase.as_deref()),
+            begun,
             ready: status.conditions.iter().flatten().any(ready),
             deleting: metadata.deletion_timestamp.is_some(),
             created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
             hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
+            restarts: containers(&status)
+                .map(|container| container.restart_count)
+                .sum(),
             more: more(status),
         };
         assemble(&metadata, watched, Facts::Pod(facts))
@@ -249,6 +261,11 @@ fn restarted(status: &PodStatus) -> Option<(&ContainerStatus, &Terminated)> {
 fn ended(status: &PodStatus) -> impl Iterator<Item = (&ContainerStatus, &Terminated)> {
     containers(status)
         .filter_map(|container| Some((container, container.state.as_ref()?.terminated.as_ref()?)))
+}
+
+fn has_begun(container: &ContainerStatus) -> bool {
+    let state = container.state.as_ref();
+    state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }
 
 fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {

@@ -159,6 +159,10 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
     assert_eq!(launcher.directives.node_affinity, json!({"x": 1}));
     assert_eq!(launcher.directives.labels["a"], "1");
 
+    let doomed = json!({"conditions": [
+        {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]});
+    assert_eq!(job(&spec, &doomed).end, launcher.end);
+
     let fresh = job(&json!({}), &json!({}));
     assert!(fresh.end.is_none() && !fresh.suspended && fresh.started_at.is_none());
 }

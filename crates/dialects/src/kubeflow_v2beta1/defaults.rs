@@ -12,9 +12,10 @@ pub fn fill(job: &mut MpiJob) {
     spec.slots_per_worker.get_or_insert(1);
     spec.run_launcher_as_worker.get_or_insert(false);
     spec.run_policy.suspend.get_or_insert(false);
+    let given = spec.clean_pod_policy.clone();
     spec.run_policy
         .clean_pod_policy
-        .get_or_insert_with(|| "None".to_owned());
+        .get_or_insert_with(|| given.unwrap_or_else(|| "None".to_owned()));
     say(&mut spec.ssh_auth_mount_path, "/root/.ssh");
     say(&mut spec.launcher_creation_policy, "AtStartup");
     say(&mut spec.mpi_implementation, "OpenMPI");

@@ -4,59 +4,19 @@
 
 use jiff::Timestamp;
 use planner::text::truncated;
-use planner::{Count, Outcome, Recorded, Status, Verdict};
-use serde_json::{Map, Value, json};
+use planner::{Status, Verdict};
+use serde_json::{Map, Value};
 
 use super::defaults::DIALECT_NAME;
-use crate::conditions::{Condition, Conditions, text};
+use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
+pub(super) use crate::kubeflow::said::recorded;
+use crate::kubeflow::said::{
+    CREATED, EVENT_MESSAGE_BYTES_MAX, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING,
+    REASON_SUCCEEDED, REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, counters, obstacle, urgency,
+};
 use crate::muster_status::{self, Scene};
-use crate::{Event, FieldError, Finding, Report, Urgency, time};
-
-const CREATED: &str = "Created";
-const RUNNING: &str = "Running";
-const SUSPENDED: &str = "Suspended";
-const SUCCEEDED: &str = "Succeeded";
-const FAILED: &str = "Failed";
-
-const REASON_CREATED: &str = "MPIJobCreated";
-const REASON_RUNNING: &str = "MPIJobRunning";
-const REASON_SUSPENDED: &str = "MPIJobSuspended";
-const REASON_RESUMED: &str = "MPIJobResumed";
-const REASON_SUCCEEDED: &str = "MPIJobSucceeded";
-const REASON_FAILED: &str = "MPIJobFailed";
-
-/// The API server refuses events with longer messages.
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
-
-/// What the job's status says already.
-pub fn recorded(job: &Value) -> Recorded {
-    let status = job.get("status").unwrap_or(&Value::Null);
-    let conditions = Conditions::of(status);
-    let moment = |key: &str| status.get(key).and_then(Value::as_str);
-    let verdict = if conditions.holds(SUCCEEDED) {
-        Some(Verdict::Succeeded)
-    } else if conditions.holds(FAILED) {
-        conditions.get(FAILED).map(|condition| Verdict::Failed {
-            reason: text(condition, "reason").to_owned(),
-            message: text(condition, "message").to_owned(),
-        })
-    } else {
-        None
-    };
-    let ended_at = moment("completionTime").map(|written| {
-        // Unreadable or not, it is set, and a job that ended must not run again.
-        time::read(written).unwrap_or(Timestamp::UNIX_EPOCH)
-    });
-    Recorded {
-        seen: !conditions.is_empty(),
-        started_at: moment("startTime").and_then(time::read),
-        suspended: conditions.holds(SUSPENDED),
-        outcome: verdict
-            .zip(ended_at)
-            .map(|(verdict, at)| Outcome { verdict, at }),
-    }
-}
+use crate::{Event, FieldError, Finding, Report, time};
 
 /// What the job's status should say, and what to announce.
 pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
@@ -124,40 +84,6 @@ fn validation_error(errors: &[FieldError], stored: &Value, said: &Value) -> Opti
         reason: "ValidationError".to_owned(),
         message,
     })
-}
-
-fn obstacle(stored: &Value, said: &Value) -> Option<Event> {
-    let (reason, message) = muster_status::new_obstacle(stored, said)?;
-    let reason = match reason {
-        "NameTaken" => "ErrResourceExists",
-        _ => REASON_FAILED,
-    };
-    Some(Event {
-        warning: true,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    })
-}
-
-/// What differs decides when it must be written.
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
-    let pressing = |status: &Map<String, Value>| {
-        let mut status = status.clone();
-        status.remove("replicaStatuses");
-        if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for progress in ["ready", "reason", "message"] {
-                muster.remove(progress);
-            }
-        }
-        status
-    };
-    if pressing(stored) != pressing(status) {
-        Urgency::Now
-    } else if stored != status {
-        Urgency::WhenQuiet
-    } else {
-        Urgency::Unchanged
-    }
 }
 
 /// The dialect's own part of a status in the making.
@@ -354,18 +280,4 @@ impl Draft<'_> {
             message,
         });
     }
-}
-
-/// Zeros are left out, as clients that compare for equality expect.
-fn counters(count: Count) -> Value {
-    let counters = [
-        ("active", count.active),
-        ("succeeded", count.succeeded),
-        ("failed", count.failed),
-    ];
-    let said = counters.into_iter().filter(|(_, number)| *number > 0);
-    json!(
-        said.map(|(name, number)| (name.to_owned(), number))
-            .collect::<std::collections::BTreeMap<_, _>>()
-    )
 }

@@ -46,6 +46,7 @@ pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
         }
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
         Action::DeleteWorkers { labels, .. } => (&Kind::Pod, labels),
+        Action::DeleteJob { .. } => return true,
     };
     let mut refused = observed.refused.iter();
     !refused.any(|r| r.kind == *kind && r.name == *name && r.retry_at > observed.now)
@@ -85,7 +86,7 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
     taken
         .map(|(_, kind, name)| Block::Name { kind, name })
         .or_else(|| {
-            let name = observed.foreign_workers.first()?.clone();
+            let name = observed.foreign_pods.first()?.clone();
             Some(Block::Name {
                 kind: Kind::Pod,
                 name,

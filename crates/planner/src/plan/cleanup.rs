@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{gang, identity, launcher, workers};
+use super::{expiry, gang, identity, launcher, launcher_pod, workers};
 use crate::job::CleanUp;
 use crate::observed::Observed;
 use crate::plan::Action;
@@ -11,7 +11,12 @@ use crate::status::Verdict;
 
 /// The rest; empty when the job is clean.
 pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
+    // Everything that the job owns goes with it.
+    if let Some(end) = expiry::due(observed) {
+        return vec![vec![end]];
+    }
     let workers = match observed.job.policy.clean {
+        CleanUp::Nothing if observed.job.policy.clean_covers_launcher => gang::remove(observed),
         CleanUp::Nothing => Vec::new(),
         CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
         CleanUp::All => [workers::remove_all(observed), gang::remove(observed)].concat(),
@@ -19,12 +24,24 @@ pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
     let step: Vec<Action> = workers
         .into_iter()
         .chain(launcher(observed))
+        .chain(launcher_pod(observed))
         .chain(identity::remove_certificates(observed))
         .collect();
     if step.is_empty() {
         Vec::new()
     } else {
         vec![step]
+    }
+}
+
+/// A launcher that is a pod goes as the workers do, where the policy covers it.
+fn launcher_pod(observed: &Observed) -> Vec<Action> {
+    let policy = &observed.job.policy;
+    match policy.clean {
+        _ if !policy.clean_covers_launcher => Vec::new(),
+        CleanUp::Nothing => Vec::new(),
+        CleanUp::Running => launcher_pod::remove(observed, |pod| !pod.phase.is_over()),
+        CleanUp::All => launcher_pod::remove(observed, |_| true),
     }
 }
 

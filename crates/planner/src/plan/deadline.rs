@@ -1,16 +1,17 @@
-//! Policy: the deadline of a job whose launcher does not run yet, and when to look again.
+//! Policy: the deadlines of a job that nobody else watches, and when to look again.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{cleanup, stuck};
+use super::{cleanup, expiry, stuck};
+use crate::job::LauncherAs;
 use crate::observed::{Observed, PodPhase};
 
-/// When the job must be ended although its launcher never ran. `None` while the Job controller
-/// watches the deadline itself, and for a deadline beyond the end of time.
-pub(crate) fn before_launch(observed: &Observed) -> Option<Timestamp> {
-    let waits = match observed.launcher.ours() {
-        None => true,
-        Some(launcher) => launcher.suspended && launcher.end.is_none(),
+/// When the job must be ended. `None` while the Job controller watches the deadline itself, and
+/// for a deadline beyond the end of time.
+pub(crate) fn of_job(observed: &Observed) -> Option<Timestamp> {
+    let waits = match (observed.job.launcher_as, observed.launcher.ours()) {
+        (LauncherAs::Pod, _) | (LauncherAs::Job, None) => true,
+        (LauncherAs::Job, Some(launcher)) => launcher.suspended && launcher.end.is_none(),
     };
     if !waits || observed.job.policy.suspended || observed.recorded.suspended {
         return None;
@@ -36,10 +37,10 @@ pub(crate) fn of_startup(observed: &Observed) -> Option<Timestamp> {
 pub(crate) fn wake(observed: &Observed) -> Option<Timestamp> {
     let over = observed.recorded.outcome.is_some();
     if over && cleanup::steps(observed).is_empty() {
-        return None;
+        return expiry::at(observed);
     }
     let stuck = stuck::worst(observed).map(|stuck| stuck.until());
-    let deadlines = [before_launch(observed), of_startup(observed), stuck];
+    let deadlines = [of_job(observed), of_startup(observed), stuck];
     let deadlines = deadlines.into_iter().flatten().filter(|_| !over);
     let retries = observed.refused.iter().map(|refusal| refusal.retry_at);
     deadlines

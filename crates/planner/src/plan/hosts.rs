@@ -10,6 +10,7 @@ use crate::job::{Job, Transport};
 use crate::observed::{Observed, Pod, Site};
 use crate::plan::{Action, Kind};
 use crate::render::agent;
+use crate::render::hostfile::host;
 
 /// One patch for each live launcher pod that does not have the list as it is now.
 pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
@@ -49,11 +50,18 @@ fn list(observed: &Observed) -> Option<String> {
 }
 
 fn line(job: &Job, site: &Site, index: u32, pod: &Pod) -> String {
-    let name = crate::render::hostfile::host(job, site, &pod.name);
     let address = &pod.address;
+    // A name that resolves to the node's address, as those of workers on its network do, would be
+    // taken for the launcher's own host if that is on the same node. Plain names do not resolve.
+    let name = match job.transport(site) {
+        Transport::Ssh => host(job, site, &pod.name),
+        Transport::Agent => pod.name.clone(),
+    };
     match (job.transport(site), agent::port(job, index)) {
         (Transport::Ssh, _) | (Transport::Agent, AGENT_PORT) => format!("{name} {address}\n"),
-        (Transport::Agent, port) if address.contains(':') => format!("{name} [{address}]:{port}\n"),
+        (Transport::Agent, port) if address.contains(':') => {
+            format!("{name} [{address}]:{port}\n")
+        }
         (Transport::Agent, port) => format!("{name} {address}:{port}\n"),
     }
 }

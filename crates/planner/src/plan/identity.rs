@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::job::Transport;
+use crate::job::{HostNames, Transport};
 use crate::observed::Observed;
 use crate::plan::{Action, Keys, Kind};
 use crate::render::identity as render;
@@ -19,6 +19,9 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 
 fn service(observed: &Observed) -> Option<Action> {
     let job = &observed.job;
+    if job.host_names == HostNames::Pods {
+        return None;
+    }
     if observed.service.is_absent() {
         return Some(Action::Create(render::service(job)));
     }

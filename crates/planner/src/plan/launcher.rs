@@ -1,21 +1,22 @@
-//! Policy: when the launcher's Job is created, suspended and resumed.
+//! Policy: when the launcher is created, and a launcher that is a Job suspended and resumed.
 //!
-//! Retries, deadlines while it runs and the launcher's pods are the Job controller's business.
+//! Retries, deadlines while it runs and the pods of such a Job are the Job controller's business.
 
 use serde_json::{Map, Value, json};
 
-use super::{identity, workers};
-use crate::job::LauncherStart;
+use super::{identity, launcher_pod, workers};
+use crate::job::{LauncherAs, LauncherStart};
 use crate::observed::{Directives, Launcher, Observed, PodPhase, Slot};
 use crate::plan::{Action, Kind};
-use crate::render::launcher_job;
+use crate::render::launcher as render;
 
-/// Brings the Job to what the user wants now.
+/// Brings the launcher to what the user wants now.
 pub(crate) fn align(observed: &Observed) -> Vec<Action> {
     match &observed.launcher {
+        _ if observed.job.launcher_as == LauncherAs::Pod => launcher_pod::align(observed),
         Slot::Foreign => Vec::new(),
         Slot::Absent if may_create(observed) => {
-            let object = launcher_job::launcher_job(&observed.job, &observed.site);
+            let object = render::launcher_job(&observed.job, &observed.site);
             vec![Action::Create(object)]
         }
         Slot::Absent => Vec::new(),
@@ -38,7 +39,8 @@ fn may_create(observed: &Observed) -> bool {
     !alive && (observed.job.policy.suspended || may_start(observed))
 }
 
-fn may_start(observed: &Observed) -> bool {
+/// Its workers are there, if it must wait for them.
+pub(super) fn may_start(observed: &Observed) -> bool {
     match observed.job.launcher_start {
         LauncherStart::AtOnce => true,
         LauncherStart::WhenWorkersReady => workers::all_ready(observed),
@@ -50,6 +52,28 @@ fn hold(observed: &Observed, launcher: &Launcher) -> bool {
     observed.job.policy.suspended || (launcher.suspended && !may_start(observed))
 }
 
+/// Stops the launcher of a job that is being deleted.
+pub(super) fn stop(observed: &Observed) -> Vec<Action> {
+    if observed.job.launcher_as == LauncherAs::Pod {
+        return launcher_pod::remove(observed, |_| true);
+    }
+    let launcher = observed.launcher.ours();
+    let runs =
+        |launcher: &&Launcher| !launcher.deleting && !launcher.suspended && launcher.end.is_none();
+    let suspend = launcher
+        .filter(runs)
+        .map(|launcher| suspend(observed, launcher));
+    suspend.into_iter().collect()
+}
+
+/// The launcher's object exists.
+pub(crate) fn exists(observed: &Observed) -> bool {
+    match observed.job.launcher_as {
+        LauncherAs::Job => observed.launcher.ours().is_some(),
+        LauncherAs::Pod => !observed.launcher_pods.is_empty(),
+    }
+}
+
 /// Stops the launcher's pods; the Job and its past stay.
 pub(crate) fn suspend(observed: &Observed, launcher: &Launcher) -> Action {
     patch(observed, launcher, None, json!({"spec": {"suspend": true}}))
@@ -59,7 +83,7 @@ pub(crate) fn suspend(observed: &Observed, launcher: &Launcher) -> Action {
 /// start time of a suspended Job in place and then refuses changes of its template, so that is
 /// cleared first, in a step of its own.
 fn resume(observed: &Observed, launcher: &Launcher) -> Action {
-    let wanted = launcher_job::directives(&observed.job, &observed.site);
+    let wanted = render::directives(&observed.job, &observed.site);
     let changes = changes(&launcher.directives, &wanted);
     if changes.is_empty() {
         return patch(
@@ -151,6 +175,16 @@ pub(crate) fn running_pods(observed: &Observed) -> u32 {
     let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
     let pods = observed.launcher_pods.iter().filter(running).count();
     u32::try_from(pods).expect("a Job has far fewer pods than a u32 can count")
+}
+
+/// Launcher pods that failed, as far as anybody counted.
+pub(crate) fn failed_pods(observed: &Observed) -> u32 {
+    let failed = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Failed && !pod.deleting;
+    let pods = observed.launcher_pods.iter().filter(failed).count();
+    match observed.launcher.ours() {
+        Some(launcher) => launcher.failed_pods,
+        None => u32::try_from(pods).expect("a launcher has far fewer pods than a u32 can count"),
+    }
 }
 
 /// A patch of the launcher's Job.

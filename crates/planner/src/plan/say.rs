@@ -2,7 +2,8 @@
 //! number. Decides no action.
 
 use super::blocked::{self, Block};
-use super::{launcher, verdict, workers};
+use super::{launcher, retry, verdict, workers};
+use crate::job::LauncherAs;
 use crate::observed::{Observed, PodPhase, Refusal};
 use crate::phase::Phase;
 use crate::plan::{Action, Because, Kind, WaitingOn};
@@ -33,7 +34,8 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
             },
             Block::NoAgent => WaitingOn::Agent,
         },
-        Phase::Suspended if observed.workers.is_empty() => WaitingOn::Resume,
+        Phase::Leaving => WaitingOn::Departures,
+        Phase::Suspended if is_empty(observed) => WaitingOn::Resume,
         Phase::Suspended => WaitingOn::Departures,
         Phase::Preparing | Phase::Gathering => WaitingOn::Workers {
             running: count(observed, PodPhase::Running),
@@ -44,24 +46,30 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
     })
 }
 
+fn is_empty(observed: &Observed) -> bool {
+    let own_pod = observed.job.launcher_as == LauncherAs::Pod;
+    observed.workers.is_empty() && (!own_pod || observed.launcher_pods.is_empty())
+}
+
 /// What is true of the job.
 pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
     let suspended = observed.job.policy.suspended;
     let outcome = verdict::outcome(observed);
     let over = outcome.is_some();
     let (reason, message) = words(observed, phase);
+    let (restarts, replaced) = retry::count(observed);
     Status {
         phase,
         reason,
         message,
         suspended,
-        running: phase == Phase::Running && observed.launcher.ours().is_some(),
+        running: phase == Phase::Running && launcher::exists(observed),
         started_at: match (suspended, observed.recorded.suspended) {
             (true, _) => observed.recorded.started_at,
             (false, true) => Some(observed.now),
             (false, false) => Some(observed.recorded.started_at.unwrap_or(observed.now)),
         },
-        launcher: observed.launcher.ours().map(|launcher| Count {
+        launcher: launcher::exists(observed).then(|| Count {
             active: if over {
                 0
             } else {
@@ -72,7 +80,7 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
                     .as_ref()
                     .is_some_and(|outcome| outcome.verdict == Verdict::Succeeded),
             ),
-            failed: launcher.failed_pods,
+            failed: launcher::failed_pods(observed),
         }),
         workers: if over || suspended {
             Count::default()
@@ -86,6 +94,8 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
         outcome,
         ready: workers::ready(observed),
         wanted: observed.job.worker_count(),
+        restarts,
+        replaced,
     }
 }
 
@@ -118,6 +128,7 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
                     .to_owned(),
             ),
         },
+        Phase::Leaving => (None, "the job is being deleted".to_owned()),
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
         Phase::Preparing => (
             Some(Reason::Starting),
@@ -147,6 +158,9 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         _ => Reason::Refused,
     };
     let message = match refusal.kind {
+        Kind::Pod if refusal.name == observed.job.launcher_name() => {
+            format!("launcher pod created failed: {said}")
+        }
         Kind::Pod => {
             let (made, wanted) = (
                 workers::current(observed).count(),
@@ -207,7 +221,7 @@ fn gathering(observed: &Observed) -> (Option<Reason>, String) {
 fn launching(observed: &Observed) -> (Option<Reason>, String) {
     let wanted = observed.job.worker_count();
     let ready = workers::ready(observed);
-    if observed.launcher.is_absent() && ready < wanted {
+    if !launcher::exists(observed) && ready < wanted {
         let message = format!("{ready} of {wanted} workers are Ready; the launcher waits for all");
         return (Some(Reason::WaitingForWorkers), message);
     }

@@ -7,19 +7,24 @@ use jiff::{SignedDuration, Timestamp};
 use super::workers;
 use crate::observed::{Observed, Pod, Waiting};
 
-/// What the kubelet calls it when a container cannot be made from what the template says. An
-/// image that could not be pulled may be there in a moment, and so may a ConfigMap that is applied
-/// together with the job.
-const HOPELESS: [&str; 6] = [
-    "ErrImageNeverPull",
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "FailedMount",
+/// What the kubelet calls it when a container cannot be made from what the template says, and for
+/// how many seconds that may be so. It may have taken fifteen to say it. Nobody brings an image that
+/// may not be pulled; a pull is tried again after ten seconds, and then not for long; a ConfigMap may
+/// be applied together with the job.
+const HOPELESS: [(&str, i64); 6] = [
+    ("ErrImageNeverPull", 5),
+    ("InvalidImageName", 5),
+    ("ErrImagePull", 12),
+    ("ImagePullBackOff", 12),
+    ("CreateContainerConfigError", 20),
+    ("FailedMount", 20),
 ];
-/// For how long that may be so.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(20);
+
+/// How long a container may wait for this, unless it is for ever.
+fn patience(reason: &str) -> Option<SignedDuration> {
+    let found = HOPELESS.iter().find(|(hopeless, _)| *hopeless == reason);
+    found.map(|(_, secs)| SignedDuration::from_secs(*secs))
+}
 
 /// A pod that cannot start, and why.
 pub(crate) struct Stuck<'a> {
@@ -27,6 +32,7 @@ pub(crate) struct Stuck<'a> {
     pub(crate) waiting: &'a Waiting,
     /// It is a worker; otherwise the launcher.
     pub(crate) worker: bool,
+    patience: SignedDuration,
 }
 
 impl Stuck<'_> {
@@ -34,12 +40,12 @@ impl Stuck<'_> {
     pub(crate) fn until(&self) -> Timestamp {
         self.waiting
             .since
-            .checked_add(PATIENCE)
+            .checked_add(self.patience)
             .unwrap_or(Timestamp::MAX)
     }
 }
 
-/// The pod that has waited for longest.
+/// The pod for which hope ends first.
 pub(crate) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
     if observed.job.policy.suspended {
         return None;
@@ -48,12 +54,13 @@ pub(crate) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
     let launchers = observed.launcher_pods.iter().map(|pod| (pod, false));
     let stuck = workers.chain(launchers).filter_map(|(pod, worker)| {
         let waiting = pod.waiting.as_ref()?;
-        let hopeless = HOPELESS.contains(&waiting.reason.as_str());
+        let patience = patience(&waiting.reason)?;
         let waits = !pod.deleting && !pod.phase.is_over();
-        (hopeless && waits).then_some(Stuck {
+        waits.then_some(Stuck {
             pod,
             waiting,
             worker,
+            patience,
         })
     });
     stuck.min_by_key(Stuck::until)

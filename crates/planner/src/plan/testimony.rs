@@ -14,12 +14,17 @@ pub(crate) struct Testimony {
     muster: u32,
     verdict: String,
     exit: i32,
+    /// Of the rank that failed first, where it was ended by one.
+    #[serde(default)]
+    signal: Option<i32>,
     #[serde(default)]
     pub(crate) message: String,
 }
 
 /// Words of a version that is not ours say nothing.
 const VERSION: u32 = 1;
+/// A shell's exit code of a program that is not there.
+const NOT_FOUND: i32 = 127;
 /// A shell's exit code of a program that was ended by a signal is this and the signal's number.
 const SIGNALLED: i32 = 128;
 
@@ -44,6 +49,8 @@ impl Testimony {
             "RanksNotDistributed" => Some(Reason::RanksNotDistributed),
             "WorkerLost" => Some(Reason::WorkerLost),
             "WorkerUnreachable" => Some(Reason::Unreachable),
+            "Failed" if self.exit == NOT_FOUND => Some(Reason::CommandNotFound),
+            "RankFailed" if self.signal.is_some() => Some(Reason::RankKilled),
             "RankFailed" | "Failed" if self.exit > SIGNALLED && self.exit < 255 => {
                 Some(Reason::RankKilled)
             }

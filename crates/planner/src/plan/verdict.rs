@@ -1,6 +1,7 @@
 //! Policy: how a job ended, as soon as anything that exists proves it. What was recorded stands.
 
-use super::{deadline, launcher, stuck, testimony, workers};
+use super::{deadline, launcher, retry, stuck, testimony, workers};
+use crate::job::LauncherAs;
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::reason::Reason;
 use crate::status::{Outcome, Verdict};
@@ -9,8 +10,11 @@ use crate::text;
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
 /// Failures that we name ourselves, in every dialect.
-const OURS: [Reason; 8] = [
+const OURS: [Reason; 11] = [
     Reason::DeadlineExceeded,
+    Reason::OutOfMemory,
+    Reason::CommandNotFound,
+    Reason::Evicted,
     Reason::WorkerCannotStart,
     Reason::LauncherCannotStart,
     Reason::WorkerLost,
@@ -33,6 +37,9 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
         .or_else(|| of_launcher_success(observed))
         .or_else(|| of_undistributed_ranks(observed))
         .or_else(|| of_launcher_failure(observed))
+        .or_else(|| of_launcher_pod(observed))
+        .or_else(|| of_restarts(observed))
+        .or_else(|| of_failed_worker(observed))
         .or_else(|| of_eviction(observed))
         .or_else(|| of_stuck_pod(observed))
         .or_else(|| of_ended_worker(observed))
@@ -42,7 +49,11 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
 /// The Job controller takes a second to conclude what the pod already proves, and a deadline that
 /// ends in that second does not undo it.
 fn of_launcher_success(observed: &Observed) -> Option<Outcome> {
-    let job = match observed.launcher.ours()?.end.as_ref() {
+    let launcher = observed.launcher.ours();
+    if launcher.is_none() && observed.job.launcher_as == LauncherAs::Job {
+        return None;
+    }
+    let job = match launcher.and_then(|launcher| launcher.end.as_ref()) {
         Some(LauncherEnd::Complete { at }) => Some(at.unwrap_or(observed.now)),
         Some(LauncherEnd::Failed { .. }) | None => None,
     };
@@ -71,6 +82,86 @@ fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
     Some(failed(observed, Reason::RanksNotDistributed, said.message))
 }
 
+/// A launcher that is a pod has one try, unless it will be made again. One that somebody deletes
+/// may end badly on its way out, which says nothing of the program.
+fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
+    if observed.job.launcher_as != LauncherAs::Pod || observed.job.policy.suspended {
+        return None;
+    }
+    let failed = |pod: &&Pod| pod.phase == PodPhase::Failed && !pod.deleting;
+    let mut pods = observed.launcher_pods.iter().filter(failed);
+    let pod = pods.find(|pod| !retry::is_replaced(observed, pod))?;
+    Some(of_failed_pod(
+        observed,
+        pod,
+        "launcher",
+        Reason::CommandFailed,
+    ))
+}
+
+/// A worker that failed, where that ends the job.
+fn of_failed_worker(observed: &Observed) -> Option<Outcome> {
+    if !observed.job.policy.failed_worker_is_fatal || observed.job.policy.suspended {
+        return None;
+    }
+    let mut failed = workers::current(observed).filter(|pod| pod.phase == PodPhase::Failed);
+    let pod = failed.find(|pod| !retry::is_replaced(observed, pod))?;
+    Some(of_failed_pod(observed, pod, "worker", Reason::WorkerLost))
+}
+
+/// What a failed pod says of its end; `otherwise` where it has no word of its own for it.
+fn of_failed_pod(observed: &Observed, pod: &Pod, role: &str, otherwise: Reason) -> Outcome {
+    let said = testimony::of_pod(pod);
+    let reason = match (&said, &pod.exit) {
+        (Some(said), _) => said.reason().unwrap_or(otherwise),
+        (None, Some(exit)) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
+        (None, Some(exit)) if exit.code == 127 => Reason::CommandNotFound,
+        (None, _) if pod.reason == EVICTED => Reason::Evicted,
+        (None, _) => otherwise,
+    };
+    let how = match (said, &pod.exit) {
+        (Some(said), _) => said.message,
+        (None, Some(exit)) => {
+            let words = format!("({}): {}", exit.reason, exit.message);
+            let words = words.trim_start_matches("()").trim_end_matches([':', ' ']);
+            format!(
+                "container {} exited with {} {words}",
+                exit.container, exit.code
+            )
+        }
+        (None, None) => format!("{}: {}", pod.reason, pod.message),
+    };
+    let how = how.trim_matches([':', ' ']);
+    let place = match pod.node.as_str() {
+        "" => String::new(),
+        node => format!(" on {node}"),
+    };
+    failed(
+        observed,
+        reason,
+        format!("{role} {}{place} failed: {how}", pod.name),
+    )
+}
+
+/// Containers were started again, or pods made again, as often as they may.
+fn of_restarts(observed: &Observed) -> Option<Outcome> {
+    if observed.job.policy.suspended || !retry::is_used_up(observed) {
+        return None;
+    }
+    let name = &observed.job.owner.name;
+    let because = match retry::failed(observed) {
+        Some(pod) => format!(": {} failed again", pod.name),
+        None => String::new(),
+    };
+    let verdict = Verdict::Failed {
+        reason: BACKOFF_LIMIT_EXCEEDED.to_owned(),
+        message: format!(
+            "Job {name} has failed because it has reached the specified backoff limit{because}"
+        ),
+    };
+    Some(failed_now(observed, verdict))
+}
+
 /// A pod that can never start.
 fn of_stuck_pod(observed: &Observed) -> Option<Outcome> {
     let stuck = stuck::worst(observed).filter(|stuck| stuck.until() <= observed.now)?;
@@ -93,7 +184,8 @@ fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
         && !job.policy.suspended
         && launcher::running_pods(observed) == 0
         && observed.launcher_pods.iter().any(waits);
-    let ended = workers::current(observed).find(|pod| gated && pod.phase.is_over())?;
+    let ended = |pod: &&Pod| pod.phase.is_over() && !retry::is_replaced(observed, pod);
+    let ended = workers::current(observed).find(|pod| gated && ended(pod))?;
     let how = match &ended.exit {
         Some(exit) => format!("container {} exited with {}", exit.container, exit.code),
         None if ended.phase == PodPhase::Succeeded => "its containers exited with 0".to_owned(),
@@ -114,6 +206,7 @@ fn of_eviction(observed: &Observed) -> Option<Outcome> {
     }
     let evicted = workers::current(observed)
         .filter(|pod| pod.phase == PodPhase::Failed && pod.reason == EVICTED)
+        .filter(|pod| !retry::is_replaced(observed, pod))
         .count();
     (evicted > 0).then(|| {
         let message = format!(
@@ -148,7 +241,7 @@ fn of_deadline(observed: &Observed) -> Option<Outcome> {
         );
         return Some(failed(observed, Reason::DeadlineExceeded, message));
     }
-    let at = deadline::before_launch(observed)?;
+    let at = deadline::of_job(observed)?;
     (at <= observed.now).then(|| {
         let verdict = Verdict::Failed {
             reason: "DeadlineExceeded".to_owned(),
@@ -182,21 +275,25 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
                 known.as_str().clone_into(&mut reason);
                 message = truncated(format!("{}: {message}", said.message));
             }
-            None => {
+            None if pod.phase == PodPhase::Failed => {
                 reason = format!("{reason}/{}", pod.reason);
                 message = truncated(format!("{message}: {}", pod.message));
             }
+            None => {}
         }
     }
     Verdict::Failed { reason, message }
 }
 
+/// A pod whose container is started again in place is never Failed: it is removed when its tries are
+/// used up, and until it is gone it says how the last one ended.
 fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
-    let failed = observed
-        .launcher_pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed);
-    failed.max_by_key(|pod| pod.created_at)
+    let failed = |pod: &&Pod| {
+        let restarted = pod.exit.is_some() && pod.phase != PodPhase::Succeeded;
+        pod.phase == PodPhase::Failed || restarted
+    };
+    let pods = observed.launcher_pods.iter().filter(failed);
+    pods.max_by_key(|pod| pod.created_at)
 }
 
 /// No longer than a condition or an event may be.

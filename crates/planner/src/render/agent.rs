@@ -9,9 +9,8 @@ use super::pod::Draft;
 use super::{hostfile, list, object};
 use crate::contract::{
     AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PORT, AGENT_PROGRAM, AGENT_VOLUME,
-    CA_CERTIFICATE, CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, ETC_MOUNT_PATH, ETC_VOLUME,
-    HOSTS_ANNOTATION, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME, SERVER_FILES, TLS_MOUNT_PATH,
-    TLS_VOLUME,
+    CA_CERTIFICATE, CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, HOSTS_ANNOTATION, HOSTS_FILE,
+    HOSTS_MOUNT_PATH, HOSTS_VOLUME, SERVER_FILES, TLS_MOUNT_PATH, TLS_VOLUME,
 };
 use crate::job::{Job, Mpi, Transport};
 use crate::mpi;
@@ -21,7 +20,6 @@ use crate::observed::Site;
 /// begins somewhere else, below the ports that the kernel gives to connections.
 const HOST_PORT_MIN: u32 = 10_000;
 const HOST_PORTS: u32 = 20_000;
-const ETC_HOSTS: &str = "/etc/hosts";
 /// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
 /// who may not have it.
 const SSH_PORTS: [u16; 2] = [22, 2222];
@@ -82,7 +80,7 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
     without_token(draft);
     certificates(job, &CLIENT_FILES, draft);
     hosts(draft);
-    for (name, value) in mpi::agent_variables(job.slots, job.worker_count()) {
+    for (name, value) in mpi::agent_variables(job) {
         draft.default_variable(name, &value);
     }
     draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());
@@ -145,41 +143,24 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
     variables
 }
 
-/// Makes a launcher wait for the sshd of its workers. Where its command is known, it finds them
-/// without DNS, which may hold the address of a worker that is long gone.
+/// Makes a launcher wait for the sshd of its workers.
 pub(crate) fn await_sshd(job: &Job, image: &str, draft: &mut Draft) {
     hosts(draft);
     let ports: Vec<String> = match job.ssh_port {
         Some(port) => vec![port.to_string()],
         None => SSH_PORTS.map(|port| port.to_string()).to_vec(),
     };
-    let mut variables = vec![
+    let variables = vec![
         variable("MUSTER_GATE_TRANSPORT", "ssh"),
         variable("MUSTER_WORKERS", &job.worker_count().to_string()),
         variable("MUSTER_SSH_PORTS", &ports.join(",")),
     ];
-    let mut mounts = vec![
+    let mounts = [
         (AGENT_VOLUME, AGENT_MOUNT_PATH),
         (HOSTS_VOLUME, HOSTS_MOUNT_PATH),
     ];
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
-    let container = draft.main_container();
-    let mounted = list(container, "volumeMounts").iter();
-    let taken = mounted
-        .filter(|mount| mount["mountPath"] == ETC_HOSTS)
-        .count()
-        > 0;
-    let known = !words(container, "command").is_empty();
-    if known && !taken && !job.elastic {
-        let file = format!("{ETC_MOUNT_PATH}/hosts");
-        variables.push(variable("MUSTER_ETC_HOSTS", &file));
-        mounts.push((ETC_VOLUME, ETC_MOUNT_PATH));
-        draft.volume(json!({"name": ETC_VOLUME, "emptyDir": {}}));
-        let own = json!({"name": ETC_VOLUME, "mountPath": ETC_HOSTS, "subPath": "hosts"});
-        list(draft.main_container(), "volumeMounts").push(own);
-        draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
-        run_under(&[AGENT_COPY, "hosts", "--"], draft);
-    }
+    draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
     init_container(image, gate(), variables, &mounts, draft);
 }
 

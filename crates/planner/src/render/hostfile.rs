@@ -1,11 +1,14 @@
 //! The host list and the host discovery script, as text.
 
-use crate::job::{Job, Mpi};
+use crate::job::{HostNames, Job, Mpi};
 use crate::mpi;
 use crate::observed::Site;
 
-/// The DNS name of a pod of the job.
+/// The name by which hosts know a pod of the job.
 pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
+    if job.host_names == HostNames::Pods {
+        return pod.to_owned();
+    }
     let base = format!("{pod}.{}.{}.svc", job.service_name(), job.owner.namespace);
     if site.cluster_domain.is_empty() {
         base
@@ -33,7 +36,11 @@ pub(crate) fn discover_hosts(job: &Job, site: &Site, mut workers: Vec<String>) -
     let lines = launcher
         .into_iter()
         .chain(workers)
-        .map(|pod| format!("echo {}\n", host(job, site, &pod)))
+        .map(|pod| (host(job, site, &pod), job.slots))
+        .map(|(host, slots)| match job.discovery_tells_slots {
+            true => format!("echo {host}:{slots}\n"),
+            false => format!("echo {host}\n"),
+        })
         .collect::<String>();
     format!("#!/bin/sh\n{lines}")
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{hostfile, metadata};
 use crate::contract::{
-    DISCOVER_HOSTS, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI, JOB_NAME_LABEL, OPERATOR_NAME,
-    OPERATOR_NAME_LABEL,
+    AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+    JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
 };
 use crate::job::{Job, Mpi, Transport};
 use crate::observed::{Observed, PodPhase, Site};
@@ -63,7 +63,7 @@ pub(crate) fn config(observed: &Observed) -> Object {
     }
 }
 
-/// The two files. The discovery script follows the pods of an elastic job only: for all others
+/// The files. The discovery script follows the pods of an elastic job only: for all others
 /// it would be rewritten once per pod and never read.
 pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     let (job, site) = (&observed.job, &observed.site);
@@ -91,6 +91,13 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
         let list = |mpi| hostfile::hostfile(job, site, mpi);
         data.insert(HOSTFILE_OPENMPI.to_owned(), list(Mpi::OpenMpi));
         data.insert(HOSTFILE_HYDRA.to_owned(), list(Mpi::Mpich));
+    }
+    if job.exec_script {
+        let script = match job.transport(site) {
+            Transport::Agent => format!("#!/bin/sh\nexec {AGENT_SHIM} \"$@\"\n"),
+            Transport::Ssh => "#!/bin/sh\nexec ssh \"$@\"\n".to_owned(),
+        };
+        data.insert(EXEC_SCRIPT.to_owned(), script);
     }
     data
 }

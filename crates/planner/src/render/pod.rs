@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{list, object};
+use super::{list, object, owner_reference};
 use crate::contract::{
     JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
     SSH_PRIVATE_KEY, SSH_PUBLIC_KEY, SSH_VOLUME,
 };
-use crate::job::{Job, Role};
+use crate::job::{HostNames, Job, Role};
+use crate::plan::{Kind, Object};
 
 /// Root's own directory: there sshd insists on a private key that only root reads. Elsewhere
 /// another user must be able to.
@@ -17,6 +18,8 @@ const ROOT_SSH: &str = "/root/.ssh";
 pub(crate) struct Draft {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) spec: Map<String, Value>,
+    /// Which container MPI runs in.
+    main: usize,
 }
 
 /// The user's template with what every pod of the job gets.
@@ -42,27 +45,71 @@ pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> 
     labels.insert(JOB_NAME_LABEL.to_owned(), job.owner.name.as_str().into());
     labels.insert(JOB_ROLE_LABEL.to_owned(), role_name.into());
     labels.insert(JOB_UID_LABEL.to_owned(), job.owner.uid.as_str().into());
+    for (name, value) in &role.labels {
+        labels.insert(name.clone(), value.as_str().into());
+    }
 
-    spec.insert("hostname".to_owned(), hostname.into());
-    spec.insert("subdomain".to_owned(), job.service_name().into());
+    if job.host_names == HostNames::Service {
+        spec.insert("hostname".to_owned(), hostname.into());
+        spec.insert("subdomain".to_owned(), job.service_name().into());
+    }
     spec.insert("restartPolicy".to_owned(), role.restart.as_str().into());
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         // Otherwise the pod would ask the node's resolver, which knows no other pod.
         spec.insert("dnsPolicy".to_owned(), "ClusterFirstWithHostNet".into());
     }
-    Draft { metadata, spec }
+    let main = main_container(&spec, role.container.as_deref());
+    Draft {
+        metadata,
+        spec,
+        main,
+    }
+}
+
+fn main_container(spec: &Map<String, Value>, name: Option<&str>) -> usize {
+    let containers = spec.get("containers").and_then(Value::as_array);
+    let named = |container: &Value| name.is_some_and(|name| container["name"] == name);
+    let found = containers.and_then(|containers| containers.iter().position(named));
+    found.unwrap_or_default()
 }
 
 impl Draft {
+    /// The whole pod, the job's own.
+    pub(crate) fn into_pod(self, job: &Job, name: String) -> Object {
+        let mut metadata = self.metadata;
+        metadata.insert("name".to_owned(), name.as_str().into());
+        metadata.insert("namespace".to_owned(), job.owner.namespace.as_str().into());
+        metadata.insert(
+            "ownerReferences".to_owned(),
+            json!([owner_reference(&job.owner)]),
+        );
+        let spec = self.spec;
+        let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+        Object {
+            kind: Kind::Pod,
+            name,
+            body,
+        }
+    }
+
     /// The container that MPI runs in.
     pub(crate) fn main_container(&mut self) -> &mut Map<String, Value> {
+        self.container(self.main)
+    }
+
+    /// The first container, if that is another than the one that MPI runs in.
+    pub(crate) fn bystander(&mut self) -> Option<&mut Map<String, Value>> {
+        (self.main > 0).then(|| self.container(0))
+    }
+
+    fn container(&mut self, index: usize) -> &mut Map<String, Value> {
         let containers = list(&mut self.spec, "containers");
-        if !containers.first().is_some_and(Value::is_object) {
-            containers.insert(0, Value::Object(Map::new()));
+        if !containers.get(index).is_some_and(Value::is_object) {
+            containers.insert(index, Value::Object(Map::new()));
         }
-        containers[0]
+        containers[index]
             .as_object_mut()
-            .expect("the first container was just made an object")
+            .expect("the container was just made an object")
     }
 
     /// Gives the pod the job's SSH key pair.
@@ -88,6 +135,13 @@ impl Draft {
     pub(crate) fn mount(&mut self, volume: &str, path: &str) {
         list(self.main_container(), "volumeMounts")
             .push(json!({"name": volume, "mountPath": path}));
+    }
+
+    /// Appends a mount of one file of a volume.
+    pub(crate) fn mount_file(&mut self, volume: &str, directory: &str, file: &str) {
+        let path = format!("{directory}/{file}");
+        list(self.main_container(), "volumeMounts")
+            .push(json!({"name": volume, "mountPath": path, "subPath": file}));
     }
 
     /// Sets a label.

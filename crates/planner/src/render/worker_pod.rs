@@ -1,12 +1,14 @@
 //! One worker pod.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{agent, owner_reference, pod};
-use crate::contract::{REPLICA_INDEX_LABEL, ROLE_VARIABLE};
-use crate::job::{Job, Transport, Workers};
+use super::{agent, pod};
+use crate::contract::{
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT, REPLICA_INDEX_LABEL, ROLE_VARIABLE,
+};
+use crate::job::{HostNames, Job, Transport, Workers};
 use crate::observed::Site;
-use crate::plan::{Kind, Object, gang};
+use crate::plan::{Object, gang};
 
 const ROLE: &str = "worker";
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
@@ -16,47 +18,68 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     let name = job.worker_name(index);
     let mut draft = pod::draft(job, &workers.role, ROLE, &name);
     // A launcher that is a host has rank 0 of the hosts.
-    let host_index = index + u32::from(job.launcher_is_host);
+    let host_index = index + u32::from(job.launcher_is_host && job.launcher_is_indexed);
     draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
     gang::decorate(job, site, &mut draft);
 
-    let domain = match site.cluster_domain.as_str() {
-        "" => DEFAULT_CLUSTER_DOMAIN,
-        domain => domain,
-    };
-    // Intel MPI and MPICH call the launcher back by its short name.
-    let service = job.service_name();
-    draft.search_domain(format!("{service}.{}.svc.{domain}", job.owner.namespace));
+    if job.host_names == HostNames::Service {
+        // Intel MPI and MPICH call the launcher back by its short name.
+        draft.search_domain(search_domain(job, site));
+    }
 
     draft.variable(ROLE_VARIABLE, ROLE);
+    if workers.drops_bare_args {
+        drop_bare_args(&mut draft);
+    }
+    if job.exec_script {
+        // Open MPI looks for its remote shell on every host.
+        let items = json!([{"key": EXEC_SCRIPT, "path": EXEC_SCRIPT, "mode": 0o555}]);
+        let config = json!({"name": job.config_name(), "items": items});
+        draft.volume(json!({"name": CONFIG_VOLUME, "configMap": config}));
+        draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
+    }
     match (job.transport(site), &site.agent_image) {
         (Transport::Agent, Some(image)) => agent::serve(job, image, index, &mut draft),
         (Transport::Agent, None) | (Transport::Ssh, _) => serve_ssh(job, &mut draft),
     }
 
-    let mut metadata = draft.metadata;
-    metadata.insert("name".to_owned(), name.as_str().into());
-    metadata.insert("namespace".to_owned(), job.owner.namespace.as_str().into());
-    metadata.insert(
-        "ownerReferences".to_owned(),
-        json!([owner_reference(&job.owner)]),
-    );
-    let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draft.spec});
-    Object {
-        kind: Kind::Pod,
-        name,
-        body,
+    draft.into_pod(job, name)
+}
+
+fn search_domain(job: &Job, site: &Site) -> String {
+    let domain = match site.cluster_domain.as_str() {
+        "" => DEFAULT_CLUSTER_DOMAIN,
+        domain => domain,
+    };
+    let (service, namespace) = (job.service_name(), &job.owner.namespace);
+    format!("{service}.{namespace}.svc.{domain}")
+}
+
+/// Arguments without a command are the launcher's, which came along in a shared template.
+fn drop_bare_args(draft: &mut pod::Draft) {
+    let container = draft.main_container();
+    if is_silent(container, "command") {
+        container.remove("args");
+    }
+    if let Some(first) = draft.bystander()
+        && is_silent(first, "command")
+    {
+        first.insert("command".to_owned(), json!(["sleep"]));
+        first.insert("args".to_owned(), json!(["365d"]));
     }
 }
 
 fn serve_ssh(job: &Job, draft: &mut pod::Draft) {
     draft.ssh_key(job);
     let container = draft.main_container();
-    let silent = |key: &str| match container.get(key) {
+    if is_silent(container, "command") && is_silent(container, "args") {
+        container.insert("command".to_owned(), json!(["/usr/sbin/sshd", "-De"]));
+    }
+}
+
+fn is_silent(container: &Map<String, Value>, key: &str) -> bool {
+    match container.get(key) {
         None | Some(Value::Null) => true,
         Some(value) => value.as_array().is_some_and(Vec::is_empty),
-    };
-    if silent("command") && silent("args") {
-        container.insert("command".to_owned(), json!(["/usr/sbin/sshd", "-De"]));
     }
 }

@@ -28,7 +28,7 @@ fn a_name_held_by_others_stops_everything_and_is_named() {
         (
             taken(|w| {
                 w.workers.clear();
-                w.foreign_workers = vec!["demo-worker-1".to_owned()];
+                w.foreign_pods = vec!["demo-worker-1".to_owned()];
             }),
             Kind::Pod,
             "demo-worker-1",

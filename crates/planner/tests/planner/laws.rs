@@ -1,8 +1,8 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherStart, Mpi};
-use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot};
+use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport};
+use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
@@ -22,17 +22,25 @@ fn jobs() -> impl Strategy<Value = Job> {
         clean,
         start,
         0..4_u32,
-        any::<[bool; 3]>(),
+        any::<[bool; 5]>(),
         prop::option::of(0..90_u32),
     )
         .prop_map(
-            |(mpi, clean, start, workers, [as_host, elastic, suspended], secs)| {
+            |(mpi, clean, start, workers, [as_host, elastic, suspended, pods, again], secs)| {
                 let job = if workers == 0 {
                     job("demo")
                 } else {
                     job("demo").workers(workers)
                 };
+                let job = if pods { job.of_pods() } else { job };
                 job.with(|job| {
+                    if pods && again {
+                        job.launcher.restart = RestartPolicy::ExitCode;
+                        if let Some(workers) = &mut job.workers {
+                            workers.role.restart = RestartPolicy::ExitCode;
+                        }
+                        (job.policy.backoff_limit, job.policy.expires_secs) = (Some(1), secs);
+                    }
                     (job.mpi, job.policy.clean, job.launcher_start) = (mpi, clean, start);
                     (job.launcher_is_host, job.elastic) = (as_host, elastic);
                     job.policy.suspended = suspended;
@@ -52,7 +60,9 @@ enum Happening {
     WorkerGone(u8),
     WorkerDeleting(u8),
     WorkerEvicted(u8),
+    WorkerStuck(u8),
     LauncherPod(PodPhase),
+    Leave,
     LauncherComplete,
     LauncherFailed,
     LauncherGone,
@@ -83,7 +93,9 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => any::<u8>().prop_map(Happening::WorkerGone),
         1 => any::<u8>().prop_map(Happening::WorkerDeleting),
         1 => any::<u8>().prop_map(Happening::WorkerEvicted),
+        1 => any::<u8>().prop_map(Happening::WorkerStuck),
         3 => phase.prop_map(Happening::LauncherPod),
+        1 => Just(Happening::Leave),
         1 => Just(Happening::LauncherComplete),
         1 => Just(Happening::LauncherFailed),
         1 => Just(Happening::LauncherGone),
@@ -111,6 +123,12 @@ fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
     ]
 }
 
+/// With and without the agent's image; a job may want the agent where there is none.
+fn agents() -> impl Strategy<Value = (Option<String>, Option<Transport>)> {
+    let image = prop::option::of(Just("muster-agent:1".to_owned()));
+    (image, prop::option::of(Just(Transport::Agent)))
+}
+
 fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
     let count = world.workers.len();
     (count > 0).then(|| &mut world.workers[usize::from(index) % count])
@@ -129,6 +147,7 @@ fn happen(world: &mut Observed, happening: Happening) {
         Happening::WorkerPhase(index, phase, ready) => {
             if let Some(pod) = worker(world, index) {
                 (pod.phase, pod.ready) = (phase, ready);
+                pod.address = format!("10.0.0.{index}");
             }
         }
         Happening::WorkerGone(index) => {
@@ -138,27 +157,36 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::WorkerDeleting(index) => {
-            if let Some(pod) = worker(world, index) {
-                pod.deleting = true;
-            }
+            worker(world, index)
+                .into_iter()
+                .for_each(|pod| pod.deleting = true);
         }
         Happening::WorkerEvicted(index) => {
             if let Some(pod) = worker(world, index) {
                 (pod.phase, pod.reason) = (PodPhase::Failed, "Evicted".to_owned());
             }
         }
+        Happening::WorkerStuck(index) => get_stuck(world, index),
         Happening::LauncherPod(phase) => {
+            let name = match world.job.launcher_as {
+                LauncherAs::Job => "l-0".to_owned(),
+                LauncherAs::Pod => world.job.launcher_name(),
+            };
             world.launcher_pods = vec![Pod {
                 phase,
-                ..pod("l-0")
+                ..pod(&name)
             }];
         }
+        Happening::Leave => world.job.owner.leaving = true,
         Happening::LauncherComplete => end(world, LauncherEnd::Complete { at: None }),
         Happening::LauncherFailed => {
             let (reason, message) = (String::new(), String::new());
             end(world, LauncherEnd::Failed { reason, message });
         }
-        Happening::LauncherGone => world.launcher = Slot::Absent,
+        Happening::LauncherGone => {
+            world.launcher = Slot::Absent;
+            world.launcher_pods.clear();
+        }
         Happening::ServiceGone => world.service = Slot::Absent,
         Happening::ServiceForeign => world.service = Slot::Foreign,
         Happening::ConfigEdited => {
@@ -167,11 +195,7 @@ fn happen(world: &mut Observed, happening: Happening) {
             }
         }
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
-        Happening::ForeignWorker(index) => {
-            let name = world.job.worker_name(u32::from(index % 4));
-            world.workers.retain(|pod| pod.name != name);
-            world.foreign_workers = vec![name];
-        }
+        Happening::ForeignWorker(index) => lose_name(world, index),
         Happening::Refused(kind, index) => {
             let name = match kind {
                 Kind::Job => world.job.launcher_name(),
@@ -185,6 +209,24 @@ fn happen(world: &mut Observed, happening: Happening) {
                 workers.count = count;
             }
         }
+    }
+}
+
+fn lose_name(world: &mut Observed, index: u8) {
+    let name = world.job.worker_name(u32::from(index % 4));
+    world.workers.retain(|pod| pod.name != name);
+    world.foreign_pods = vec![name];
+}
+
+fn get_stuck(world: &mut Observed, index: u8) {
+    let since = world.now;
+    if let Some(pod) = worker(world, index) {
+        let (reason, message) = ("ImagePullBackOff".to_owned(), String::new());
+        pod.waiting = Some(Waiting {
+            reason,
+            message,
+            since,
+        });
     }
 }
 
@@ -204,9 +246,11 @@ proptest! {
     fn every_plan_of_every_history_obeys_the_laws(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..40),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         let mut outcome = None;
         for happening in history {
             happen(&mut world, happening);
@@ -226,9 +270,11 @@ proptest! {
     fn plans_come_to_rest(
         job in jobs(),
         gang in sites(),
+        agent in agents(),
         history in prop::collection::vec(happenings(), 0..20),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
+        (world.site.agent_image, world.job.transport) = agent;
         for happening in history {
             happen(&mut world, happening);
         }
@@ -237,7 +283,9 @@ proptest! {
         let settled = world.settled().recorded().settled();
         let rest = plan(&settled);
         prop_assert!(rest.steps.is_empty());
-        if settled.recorded.outcome.is_some() {
+        if settled.job.owner.leaving {
+            prop_assert_eq!(rest.status.phase, Phase::Leaving);
+        } else if settled.recorded.outcome.is_some() {
             prop_assert_eq!(rest.status.phase, Phase::Finished);
         }
     }

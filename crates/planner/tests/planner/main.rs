@@ -1,5 +1,6 @@
 //! Policy tests: `plan()` through its public face, one file for each question.
 //!
+//! - `agent`: the agent in pods, the gate, and what the agent says
 //! - `golden`: the children of the plainest job, byte for byte
 //! - `pods`: what pods and Job look like when users ask for more
 //! - `hosts`: host list and discovery script
@@ -11,8 +12,10 @@
 //! - `foreign`: names that others hold, and refusals
 //! - `deadline`: deadlines and waking
 //! - `gang`: pod groups
+//! - `own_pods`: jobs whose launcher is a pod
 //! - `laws`: properties that hold for every job and every history
 
+mod agent;
 mod cleanup;
 mod deadline;
 mod finish;
@@ -22,6 +25,7 @@ mod golden;
 mod hosts;
 mod launcher;
 mod laws;
+mod own_pods;
 mod pods;
 mod start;
 mod suspend;
@@ -50,6 +54,7 @@ fn deed(action: &Action) -> String {
         Action::Patch { kind, name, .. } => format!("patch {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("delete {} {name}", kind.as_str()),
         Action::DeleteWorkers { names, .. } => format!("delete workers {}", names.join(" ")),
+        Action::DeleteJob { uid } => format!("delete the job {uid}"),
     }
 }
 
@@ -58,7 +63,10 @@ fn created(plan: &Plan) -> Vec<Object> {
     let actions = plan.steps.iter().flatten();
     let objects = actions.filter_map(|action| match action {
         Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.clone()),
-        Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => None,
+        Action::Patch { .. }
+        | Action::Delete { .. }
+        | Action::DeleteWorkers { .. }
+        | Action::DeleteJob { .. } => None,
     });
     objects.collect()
 }
@@ -84,7 +92,8 @@ fn patch(plan: &Plan) -> Value {
             Action::Create(_)
             | Action::CreateKey { .. }
             | Action::Delete { .. }
-            | Action::DeleteWorkers { .. } => None,
+            | Action::DeleteWorkers { .. }
+            | Action::DeleteJob { .. } => None,
         });
     let patch = patches.next().expect("the plan has a patch");
     assert!(patches.next().is_none(), "the plan has one patch only");

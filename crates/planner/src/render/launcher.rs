@@ -1,4 +1,5 @@
-//! The launcher's batch Job, and the part of it that may still change while it is suspended.
+//! The launcher: its pod, or its batch Job and the part of that which may still change while it is
+//! suspended.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{agent, metadata, pod};
 use crate::contract::{
-    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
-    REPLICA_INDEX_LABEL, ROLE_VARIABLE,
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
+    HOSTFILE_OPENMPI, REPLICA_INDEX_LABEL, ROLE_VARIABLE, SCRIPT_VOLUME,
 };
 use crate::job::{Job, Transport};
 use crate::mpi;
@@ -46,9 +47,14 @@ pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
     }
 }
 
+/// The launcher where it is a pod.
+pub(crate) fn launcher_pod(job: &Job, site: &Site) -> Object {
+    template(job, site).into_pod(job, job.launcher_name())
+}
+
 fn template(job: &Job, site: &Site) -> pod::Draft {
     let mut draft = pod::draft(job, &job.launcher, ROLE, &job.launcher_name());
-    if job.launcher_is_host {
+    if job.launcher_is_host && job.launcher_is_indexed {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
     gang::decorate(job, site, &mut draft);
@@ -56,7 +62,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     draft.variable(ROLE_VARIABLE, ROLE);
     if job.transport(site) == Transport::Ssh {
         draft.ssh_key(job);
-        for (name, value) in mpi::variables(job.mpi, job.slots) {
+        for (name, value) in mpi::variables(job, site) {
             draft.variable(name, &value);
         }
     }
@@ -67,12 +73,15 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     }
     draft.volume(host_lists(job, site));
     draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
+    if job.exec_script && agent::gate_writes_lists(job, site) {
+        scripts(job, &mut draft);
+    }
     match (job.transport(site), &site.agent_image) {
         (Transport::Agent, Some(image)) => agent::launch(job, site, image, &mut draft),
         // Not rendered: such a job is blocked.
         (Transport::Agent, None) => {}
         (Transport::Ssh, _) => {
-            for (name, value) in mpi::late_variables(job.mpi, job.slots) {
+            for (name, value) in mpi::late_variables(job, site) {
                 draft.variable(name, &value);
             }
             if let Some(image) = job.gate(site) {
@@ -96,6 +105,9 @@ fn host_lists(job: &Job, site: &Site) -> Value {
         json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444}),
         json!({"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555}),
     ];
+    if job.exec_script {
+        items.push(json!({"key": EXEC_SCRIPT, "path": EXEC_SCRIPT, "mode": 0o555}));
+    }
     items.extend(
         more.iter()
             .map(|key| json!({"key": key, "path": key, "mode": 0o444})),
@@ -104,6 +116,17 @@ fn host_lists(job: &Job, site: &Site) -> Value {
         "name": CONFIG_VOLUME,
         "configMap": {"name": job.config_name(), "items": items},
     })
+}
+
+/// The scripts as they were promised, among the lists that the gate writes.
+fn scripts(job: &Job, draft: &mut pod::Draft) {
+    let files = [EXEC_SCRIPT, DISCOVER_HOSTS];
+    let items = files.map(|key| json!({"key": key, "path": key, "mode": 0o555}));
+    let config = json!({"name": job.config_name(), "items": items});
+    draft.volume(json!({"name": SCRIPT_VOLUME, "configMap": config}));
+    for file in files {
+        draft.mount_file(SCRIPT_VOLUME, CONFIG_MOUNT_PATH, file);
+    }
 }
 
 /// What the launcher's template says about where its pods may go.

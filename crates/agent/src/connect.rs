@@ -1,0 +1,81 @@
+//! `connect HOST PORT`: the way of a real ssh to a worker, as its ProxyCommand. Decides where a name
+//! leads: to the address that the operator wrote, which follows a worker that was replaced, while
+//! DNS may hold the old one for half a minute. Must not know what is said on the connection.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::contract;
+use crate::hosts::{self, HostsFile};
+
+/// A worker that is being replaced is back by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ATTEMPT_MAX: Duration = Duration::from_secs(3);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Carries bytes until the worker hangs up.
+pub(crate) fn run(words: &[OsString]) -> Result<u8> {
+    let [host, port] = words else {
+        bail!("connect needs a host and a port");
+    };
+    let (host, port) = (host.to_string_lossy(), port.to_string_lossy());
+    let port: u16 = port
+        .parse()
+        .with_context(|| format!("{port:?} is not a port"))?;
+    let patience = contract::seconds(contract::CONNECT_TIMEOUT).unwrap_or(PATIENCE);
+    let socket = reach(&host, port, Instant::now() + patience)
+        .with_context(|| format!("cannot reach {host} on port {port}"))?;
+    // ssh has no use for our word about it: what ends is the connection.
+    relay(&socket)?;
+    Ok(0)
+}
+
+/// A listed worker is tried until the time is up, each time where it is by then; a name that is not
+/// ours is DNS's, once.
+fn reach(name: &str, port: u16, until: Instant) -> Result<TcpStream> {
+    let file = HostsFile::of_environment();
+    loop {
+        let listed = hosts::find(&file.read(), name)?.map(|host| host.socket_address(port));
+        let Some(address) = listed else {
+            let resolved: Vec<SocketAddr> = (name, port).to_socket_addrs()?.collect();
+            return Ok(TcpStream::connect(&*resolved)?);
+        };
+        match TcpStream::connect_timeout(&SocketAddr::new(address?.ip(), port), ATTEMPT_MAX) {
+            Ok(socket) => return Ok(socket),
+            Err(error) if Instant::now() >= until => return Err(error.into()),
+            Err(_) => std::thread::sleep(RETRY_INTERVAL),
+        }
+    }
+}
+
+fn relay(socket: &TcpStream) -> Result<()> {
+    socket.set_nodelay(true)?;
+    let (mut to, mut from) = (socket.try_clone()?, socket.try_clone()?);
+    std::thread::Builder::new().spawn(move || {
+        // Either end may hang up at any time; the other direction then ends by itself.
+        let _ = io::copy(&mut io::stdin().lock(), &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    })?;
+    let mut stdout = Unbuffered(io::stdout().lock());
+    io::copy(&mut from, &mut stdout)?;
+    Ok(())
+}
+
+/// A line of a key exchange is not to wait for the next one.
+struct Unbuffered<'o>(io::StdoutLock<'o>);
+
+impl Write for Unbuffered<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(bytes)?;
+        self.0.flush()?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,15 @@
+//! A program that cannot be run: what is said about it, and the exit code, as a shell has it. Must
+//! not know whose program it is.
+
+use std::ffi::OsStr;
+use std::io;
+
+/// What to say and what to exit with.
+pub(crate) fn explained(program: &OsStr, error: &io::Error) -> (String, u8) {
+    let (exit, hint) = match error.kind() {
+        io::ErrorKind::NotFound => (127, "is it in the image and on PATH?"),
+        _ => (126, "is it a program that this user may run?"),
+    };
+    let program = program.to_string_lossy();
+    (format!("cannot run {program}: {error}; {hint}"), exit)
+}

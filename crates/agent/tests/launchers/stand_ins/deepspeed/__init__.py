@@ -1,0 +1,1 @@
+"""Stands in for the package itself, which imports torch; launcher/ beside it is the real one."""

@@ -1,0 +1,183 @@
+//! What is wrong with an MPIJob of kubeflow.org in any version. Judges values; what is legal in one
+//! version only is for its dialect.
+
+use crate::FieldError;
+
+use super::DIALECT_NAMES;
+use super::wire::{LAUNCHER, MpiJob, Muster, ReplicaSpec, WORKER};
+
+/// More workers than this fit neither the host list's ConfigMap nor, for most names, a name.
+pub(crate) const WORKERS_MAX: i64 = 10_000;
+
+pub(crate) const AT_STARTUP: &str = "AtStartup";
+pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
+pub(crate) const SSH: &str = "SSH";
+pub(crate) const AGENT: &str = "Agent";
+const ON: &str = "On";
+pub(crate) const OFF: &str = "Off";
+pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
+const MPIS: [&str; 3] = ["Intel", "MPICH", "OpenMPI"];
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The workers' entry.
+pub(crate) fn worker(job: &MpiJob) -> Option<&ReplicaSpec> {
+    job.spec.replicas.as_ref()?.get(WORKER)
+}
+
+/// The launcher's entry must be there, valid, and for one launcher.
+pub(crate) fn launcher(job: &MpiJob, policies: &[&str], errors: &mut Vec<FieldError>) {
+    let path = "spec.mpiReplicaSpecs";
+    let Some(replicas) = &job.spec.replicas else {
+        errors.push(FieldError::required(path, "must have replica specs"));
+        return;
+    };
+    let path = format!("{path}[{LAUNCHER}]");
+    let Some(launcher) = replicas.get(LAUNCHER) else {
+        let detail = "must have Launcher replica spec";
+        errors.push(FieldError::required(&path, detail));
+        return;
+    };
+    replica_spec(launcher, &path, policies, errors);
+    if let Some(count) = launcher.replicas.filter(|count| *count != 1) {
+        let path = format!("{path}.replicas");
+        errors.push(FieldError::invalid(&path, &count.into(), "must be 1"));
+    }
+}
+
+/// One entry of `mpiReplicaSpecs`.
+pub(crate) fn replica_spec(
+    replica: &ReplicaSpec,
+    path: &str,
+    policies: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
+    if replica.replicas.is_none() {
+        let path = format!("{path}.replicas");
+        let detail = "must define number of replicas";
+        errors.push(FieldError::required(&path, detail));
+    }
+    let policy = format!("{path}.restartPolicy");
+    word(&policy, &replica.restart_policy, policies, errors);
+    if !replica.has_container() {
+        let path = format!("{path}.template.spec.containers");
+        let detail = "must define at least one container";
+        errors.push(FieldError::required(&path, detail));
+    }
+}
+
+/// Numbers and words of the spec that every version has.
+pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>) {
+    let (spec, policy) = (&job.spec, &job.spec.run_policy);
+    if spec.slots_per_worker.is_none() {
+        let detail = "must have number of slots per worker";
+        errors.push(FieldError::required("spec.slotsPerWorker", detail));
+    }
+    not_negative("spec.slotsPerWorker", spec.slots_per_worker, errors);
+    let clean = "spec.runPolicy.cleanPodPolicy";
+    match &policy.clean_pod_policy {
+        None => errors.push(FieldError::required(clean, "must have clean Pod policy")),
+        Some(policy) => word(clean, policy, &CLEAN_POLICIES, errors),
+    }
+    if let Some(policy) = &spec.clean_pod_policy {
+        word("spec.cleanPodPolicy", policy, &CLEAN_POLICIES, errors);
+    }
+    for (name, number) in [
+        ("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished),
+        ("activeDeadlineSeconds", policy.active_deadline_seconds),
+        ("backoffLimit", policy.backoff_limit),
+    ] {
+        not_negative(&format!("spec.runPolicy.{name}"), number, errors);
+    }
+    if let Some(controller) = &policy.managed_by {
+        word("spec.runPolicy.managedBy", controller, managers, errors);
+    }
+    if spec.ssh_auth_mount_path.is_empty() {
+        let detail = "must have a mount path for SSH credentials";
+        errors.push(FieldError::required("spec.sshAuthMountPath", detail));
+    }
+    let mpi = &spec.mpi_implementation;
+    word("spec.mpiImplementation", mpi, &MPIS, errors);
+}
+
+/// What Kubeflow's controllers let pass, and then do something else than was written.
+pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let spec = &job.spec;
+    for key in spec.replicas.iter().flat_map(|replicas| replicas.keys()) {
+        let path = format!("spec.mpiReplicaSpecs[{key}]");
+        word(&path, key, &[LAUNCHER, WORKER], errors);
+    }
+    let count = worker(job).and_then(|worker| worker.replicas);
+    if let Some(count) = count.filter(|count| *count > WORKERS_MAX) {
+        let detail = format!("must be less than or equal to {WORKERS_MAX}");
+        let path = format!("spec.mpiReplicaSpecs[{WORKER}].replicas");
+        errors.push(FieldError::invalid(&path, &count.into(), &detail));
+    }
+    if !spec.launcher_creation_policy.is_empty() {
+        let words = [AT_STARTUP, WAIT_FOR_WORKERS];
+        let path = "spec.launcherCreationPolicy";
+        word(path, &spec.launcher_creation_policy, &words, errors);
+    }
+    let scheduling = &spec.run_policy.scheduling;
+    let timeout = scheduling.schedule_timeout_seconds;
+    for (name, number) in [
+        ("minAvailable", scheduling.min_available),
+        ("scheduleTimeoutSeconds", timeout),
+    ] {
+        let path = format!("spec.runPolicy.schedulingPolicy.{name}");
+        not_negative(&path, number, errors);
+    }
+    if !spec.muster.dialect.is_empty() {
+        let path = "spec.muster.dialect";
+        word(path, &spec.muster.dialect, &DIALECT_NAMES, errors);
+    }
+    main_container(job, errors);
+    muster(&spec.muster, errors);
+}
+
+fn main_container(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let name = &job.spec.main_container;
+    let Some(worker) = worker(job).filter(|_| !name.is_empty()) else {
+        return;
+    };
+    if worker.has_container() && !worker.has_container_named(name) {
+        let detail = "must be the name of a container of the Worker template";
+        let name = name.as_str().into();
+        errors.push(FieldError::invalid("spec.mainContainer", &name, detail));
+    }
+}
+
+/// Our own fields; none of them has a value when it is empty.
+fn muster(muster: &Muster, errors: &mut Vec<FieldError>) {
+    for (name, value, words) in [
+        ("transport", &muster.transport, &[SSH, AGENT]),
+        ("gate", &muster.gate, &[ON, OFF]),
+        ("census", &muster.census, &[ON, OFF]),
+    ] {
+        if !value.is_empty() {
+            word(&format!("spec.muster.{name}"), value, words, errors);
+        }
+    }
+    if let Some(port) = muster.ssh_port.filter(|port| !(1..=65535).contains(port)) {
+        let detail = "must be between 1 and 65535, inclusive";
+        let path = "spec.muster.sshPort";
+        errors.push(FieldError::invalid(path, &port.into(), detail));
+    }
+    if let Some(secs) = muster.startup_timeout_seconds.filter(|secs| *secs < 1) {
+        let detail = "must be greater than or equal to 1";
+        let path = "spec.muster.startupTimeoutSeconds";
+        errors.push(FieldError::invalid(path, &secs.into(), detail));
+    }
+}
+
+/// One of these words.
+pub(crate) fn word(path: &str, word: &str, words: &[&str], errors: &mut Vec<FieldError>) {
+    if !words.contains(&word) {
+        errors.push(FieldError::unsupported(path, word, words));
+    }
+}
+
+fn not_negative(path: &str, number: Option<i64>, errors: &mut Vec<FieldError>) {
+    if let Some(number) = number.filter(|number| *number < 0) {
+        errors.push(FieldError::invalid(path, &number.into(), NOT_NEGATIVE));
+    }
+}

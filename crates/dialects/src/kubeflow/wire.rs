@@ -1,0 +1,285 @@
+//! The wire: what a stored MPIJob of kubeflow.org holds, in the fields of all its versions, read
+//! field by field. A field of the wrong shape is an error that names its path, and then counts as
+//! absent. Fills in nothing and judges no value.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::FieldError;
+use crate::fields::{Place, Reader};
+use crate::template;
+
+/// Key of the launcher in `mpiReplicaSpecs`.
+pub const LAUNCHER: &str = "Launcher";
+/// Key of the workers in `mpiReplicaSpecs`.
+pub const WORKER: &str = "Worker";
+
+/// Volcano's queue, as an annotation of the job.
+const QUEUE_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
+
+/// An MPIJob. Texts are empty where absent, unless the API tells the two apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MpiJob {
+    /// `metadata`.
+    pub metadata: Metadata,
+    /// `spec`.
+    pub spec: Spec,
+}
+
+/// What matters of `metadata`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// `name`.
+    pub name: String,
+    /// `namespace`.
+    pub namespace: String,
+    /// `uid`.
+    pub uid: String,
+    /// `generation`.
+    pub generation: i64,
+    /// The annotation that names a Volcano queue.
+    pub queue: String,
+    /// `deletionTimestamp` is set.
+    pub leaving: bool,
+}
+
+/// `spec`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spec {
+    /// `slotsPerWorker`.
+    pub slots_per_worker: Option<i64>,
+    /// `runLauncherAsWorker`.
+    pub run_launcher_as_worker: Option<bool>,
+    /// `runPolicy`; absent and empty are the same.
+    pub run_policy: RunPolicy,
+    /// `mpiReplicaSpecs`, without the entries that are null.
+    pub replicas: Option<BTreeMap<String, ReplicaSpec>>,
+    /// `sshAuthMountPath`.
+    pub ssh_auth_mount_path: String,
+    /// `launcherCreationPolicy`.
+    pub launcher_creation_policy: String,
+    /// `mpiImplementation`.
+    pub mpi_implementation: String,
+    /// `cleanPodPolicy`: where v1 had it first.
+    pub clean_pod_policy: Option<String>,
+    /// `mainContainer`: the workers' container that ranks run in.
+    pub main_container: String,
+    /// `muster`: what the API has no field for.
+    pub muster: Muster,
+}
+
+/// `spec.runPolicy`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunPolicy {
+    /// `cleanPodPolicy`; an empty text is not absent.
+    pub clean_pod_policy: Option<String>,
+    /// `ttlSecondsAfterFinished`.
+    pub ttl_seconds_after_finished: Option<i64>,
+    /// `activeDeadlineSeconds`.
+    pub active_deadline_seconds: Option<i64>,
+    /// `backoffLimit`.
+    pub backoff_limit: Option<i64>,
+    /// `suspend`.
+    pub suspend: Option<bool>,
+    /// `managedBy`; an empty text is not absent.
+    pub managed_by: Option<String>,
+    /// `schedulingPolicy`; absent and empty are the same.
+    pub scheduling: SchedulingPolicy,
+}
+
+/// `spec.runPolicy.schedulingPolicy`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SchedulingPolicy {
+    /// `minAvailable`.
+    pub min_available: Option<i64>,
+    /// `queue`.
+    pub queue: String,
+    /// `minResources`, quantities as written.
+    pub min_resources: Option<BTreeMap<String, Value>>,
+    /// `priorityClass`.
+    pub priority_class: String,
+    /// `scheduleTimeoutSeconds`.
+    pub schedule_timeout_seconds: Option<i64>,
+}
+
+/// An entry of `spec.mpiReplicaSpecs`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaSpec {
+    /// `replicas`.
+    pub replicas: Option<i64>,
+    /// `restartPolicy`.
+    pub restart_policy: String,
+    /// `template`, as written; null if absent.
+    pub template: Value,
+}
+
+impl ReplicaSpec {
+    /// The template has a container.
+    pub fn has_container(&self) -> bool {
+        let containers = self
+            .template
+            .pointer("/spec/containers")
+            .and_then(Value::as_array);
+        containers.is_some_and(|containers| !containers.is_empty())
+    }
+
+    /// The template has a container of this name.
+    pub fn has_container_named(&self, name: &str) -> bool {
+        let containers = self
+            .template
+            .pointer("/spec/containers")
+            .and_then(Value::as_array);
+        let named = |container: &Value| container["name"] == name;
+        containers.is_some_and(|containers| containers.iter().any(named))
+    }
+}
+
+/// `spec.muster`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Muster {
+    /// `dialect`: the API that the job was written in.
+    pub dialect: String,
+    /// `elastic`: says whether the program asks for hosts while it runs.
+    pub elastic: Option<bool>,
+    /// `transport`: how mpirun reaches the workers.
+    pub transport: String,
+    /// `gate`: whether the launcher waits for its workers.
+    pub gate: String,
+    /// `census`: whether hosts are counted at the end.
+    pub census: String,
+    /// `sshPort`: where the workers' sshd listens.
+    pub ssh_port: Option<i64>,
+    /// `startupTimeoutSeconds`: how long the job may take until its program starts.
+    pub startup_timeout_seconds: Option<i64>,
+}
+
+/// Reads a stored object, with everything in it that has the wrong shape.
+pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
+    let mut reader = Reader::default();
+    let root = Place::root(job);
+    let job = MpiJob {
+        metadata: metadata(&mut reader, &root.field("metadata")),
+        spec: spec(&mut reader, &root.field("spec")),
+    };
+    (job, reader.into_errors())
+}
+
+fn metadata(reader: &mut Reader, place: &Place<'_>) -> Metadata {
+    if reader.object(place).is_none() {
+        return Metadata::default();
+    }
+    let annotations = place.field("annotations");
+    let queue = match reader.object(&annotations) {
+        Some(_) => reader.string(&annotations.entry(QUEUE_ANNOTATION)),
+        None => String::new(),
+    };
+    Metadata {
+        name: reader.string(&place.field("name")),
+        namespace: reader.string(&place.field("namespace")),
+        uid: reader.string(&place.field("uid")),
+        generation: reader
+            .integer(&place.field("generation"), i64::MAX)
+            .unwrap_or_default(),
+        queue,
+        leaving: place.field("deletionTimestamp").value().is_some(),
+    }
+}
+
+fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
+    if reader.object(place).is_none() {
+        return Spec::default();
+    }
+    Spec {
+        replicas: replicas(reader, &place.field("mpiReplicaSpecs")),
+        slots_per_worker: int32(reader, &place.field("slotsPerWorker")),
+        run_launcher_as_worker: reader.boolean(&place.field("runLauncherAsWorker")),
+        run_policy: run_policy(reader, &place.field("runPolicy")),
+        ssh_auth_mount_path: reader.string(&place.field("sshAuthMountPath")),
+        launcher_creation_policy: reader.string(&place.field("launcherCreationPolicy")),
+        mpi_implementation: reader.string(&place.field("mpiImplementation")),
+        clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
+        main_container: reader.string(&place.field("mainContainer")),
+        muster: muster(reader, &place.field("muster")),
+    }
+}
+
+fn replicas(reader: &mut Reader, place: &Place<'_>) -> Option<BTreeMap<String, ReplicaSpec>> {
+    let entries = reader
+        .object(place)?
+        .iter()
+        .filter(|(_, entry)| !entry.is_null());
+    let read = entries.map(|(key, _)| (key.clone(), replica_spec(reader, &place.entry(key))));
+    Some(read.collect())
+}
+
+fn replica_spec(reader: &mut Reader, place: &Place<'_>) -> ReplicaSpec {
+    if reader.object(place).is_none() {
+        return ReplicaSpec::default();
+    }
+    let template = place.field("template");
+    template::look(reader, &template);
+    ReplicaSpec {
+        replicas: int32(reader, &place.field("replicas")),
+        restart_policy: reader.string(&place.field("restartPolicy")),
+        template: template.value().cloned().unwrap_or_default(),
+    }
+}
+
+fn run_policy(reader: &mut Reader, place: &Place<'_>) -> RunPolicy {
+    if reader.object(place).is_none() {
+        return RunPolicy::default();
+    }
+    let deadline = place.field("activeDeadlineSeconds");
+    RunPolicy {
+        clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
+        ttl_seconds_after_finished: int32(reader, &place.field("ttlSecondsAfterFinished")),
+        active_deadline_seconds: reader.integer(&deadline, i64::MAX),
+        backoff_limit: int32(reader, &place.field("backoffLimit")),
+        suspend: reader.boolean(&place.field("suspend")),
+        managed_by: reader.optional_string(&place.field("managedBy")),
+        scheduling: scheduling(reader, &place.field("schedulingPolicy")),
+    }
+}
+
+fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
+    if reader.object(place).is_none() {
+        return SchedulingPolicy::default();
+    }
+    // Kubeflow's own guide nests them under `requests`, its schema does not: both are meant.
+    let flat = place.field("minResources");
+    let nested = flat.field("requests");
+    let is_nested = nested.value().is_some_and(Value::is_object);
+    let resources = if is_nested { nested } else { flat };
+    let min_resources = reader.map_of(&resources, "a quantity", template::is_quantity_shaped);
+    SchedulingPolicy {
+        min_available: int32(reader, &place.field("minAvailable")),
+        queue: reader.string(&place.field("queue")),
+        min_resources: min_resources.map(|map| {
+            map.iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        }),
+        priority_class: reader.string(&place.field("priorityClass")),
+        schedule_timeout_seconds: int32(reader, &place.field("scheduleTimeoutSeconds")),
+    }
+}
+
+fn muster(reader: &mut Reader, place: &Place<'_>) -> Muster {
+    if reader.object(place).is_none() {
+        return Muster::default();
+    }
+    Muster {
+        dialect: reader.string(&place.field("dialect")),
+        elastic: reader.boolean(&place.field("elastic")),
+        transport: reader.string(&place.field("transport")),
+        gate: reader.string(&place.field("gate")),
+        census: reader.string(&place.field("census")),
+        ssh_port: int32(reader, &place.field("sshPort")),
+        startup_timeout_seconds: reader.integer(&place.field("startupTimeoutSeconds"), i64::MAX),
+    }
+}
+
+fn int32(reader: &mut Reader, place: &Place<'_>) -> Option<i64> {
+    reader.integer(place, i32::MAX.into())
+}

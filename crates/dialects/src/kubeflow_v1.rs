@@ -1,0 +1,29 @@
+//! `kubeflow.org/v1` `MPIJob`, as Kubeflow's training operator serves it and as Flyte and the
+//! training SDK write it. This file is the dialect's row and the names that its parts share.
+
+pub mod defaults;
+pub mod lower;
+pub mod report;
+pub mod types;
+
+use crate::Dialect;
+use crate::kubeflow::{MPI_OPERATOR, MULTIKUEUE};
+
+/// `managedBy` of jobs that are ours; its documentation allows the empty text.
+const MANAGED_BY_US: [&str; 3] = ["", "kubeflow.org/training-operator", MPI_OPERATOR];
+/// Every `managedBy` that is known.
+const MANAGED_BY_VALUES: [&str; 4] = [
+    MANAGED_BY_US[0],
+    MANAGED_BY_US[1],
+    MANAGED_BY_US[2],
+    MULTIKUEUE,
+];
+
+/// The row of this dialect.
+pub const DIALECT: Dialect = Dialect {
+    name: defaults::DIALECT_NAME,
+    managed_elsewhere: lower::managed_elsewhere,
+    lower: lower::lower,
+    recorded: report::recorded,
+    report: report::report,
+};

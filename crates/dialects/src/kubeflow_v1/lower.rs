@@ -1,0 +1,187 @@
+//! Wire to hub for v1: what its documentation says and what its controller does where that is not a
+//! bug, as docs/decisions/0021 lists. Everything that is wrong with a job at once, or a
+//! [`planner::Job`] that the planner need not doubt.
+
+use std::collections::BTreeMap;
+
+use planner::Job;
+use planner::contract::{JOB_ROLE_LABEL, REPLICA_TYPE_LABEL};
+use planner::job::{
+    HostNames, LauncherAs, Policy, RestartPolicy, Role, Transport, Workers as HubWorkers,
+};
+use serde_json::{Map, Value};
+
+use super::defaults;
+use super::types::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
+use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
+use crate::FieldError;
+use crate::kubeflow::checks::{self, worker};
+use crate::kubeflow::hub::{self, Replicas, Version};
+
+const RESTART_POLICIES: [&str; 4] = ["Always", "ExitCode", "Never", "OnFailure"];
+/// Every pod carries the job's name as a label, and no label is longer.
+const NAME_BYTES_MAX: usize = 63;
+
+const HOW: Version = Version {
+    fill: defaults::fill,
+    validate,
+    hub: job,
+};
+
+/// What was asked for, or everything that is wrong with it.
+pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+    HOW.lower(object)
+}
+
+/// Everything that is wrong with the values of a job, defaulted or not.
+pub fn validate(job: &MpiJob) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check_name(job, &mut errors);
+    checks::launcher(job, &RESTART_POLICIES, &mut errors);
+    check_worker(job, &mut errors);
+    check_containers(job, &mut errors);
+    checks::spec(job, &MANAGED_BY_VALUES, &mut errors);
+    checks::silent(job, &mut errors);
+    errors
+}
+
+fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let name = job.metadata.name.as_str();
+    let label = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && name.starts_with(|first: char| first.is_ascii_lowercase());
+    let problem = if name.len() > NAME_BYTES_MAX {
+        "must be no more than 63 characters, because every pod is labelled with it"
+    } else if hub::transport(job) == Some(Transport::Ssh) && !label {
+        "must be a DNS-1035 label in transport SSH, because it names a Service"
+    } else {
+        return;
+    };
+    errors.push(FieldError::invalid("metadata.name", &name.into(), problem));
+}
+
+fn check_worker(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let Some(worker) = worker(job) else {
+        return;
+    };
+    let path = format!("spec.mpiReplicaSpecs[{WORKER}]");
+    checks::replica_spec(worker, &path, &RESTART_POLICIES, errors);
+    if let Some(count) = worker.replicas.filter(|count| *count < 0) {
+        let detail = "must be greater than or equal to 0";
+        let path = format!("{path}.replicas");
+        errors.push(FieldError::invalid(&path, &count.into(), detail));
+    }
+}
+
+/// v1's own controller looks for these itself.
+fn check_containers(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let replicas = job.spec.replicas.iter().flatten();
+    for (role, replica) in replicas.filter(|(role, _)| [LAUNCHER, WORKER].contains(&role.as_str()))
+    {
+        for (index, container) in containers(&replica.template).enumerate() {
+            for key in ["name", "image"] {
+                let said = container.get(key).and_then(Value::as_str);
+                if said.is_none_or(str::is_empty) {
+                    let path = format!(
+                        "spec.mpiReplicaSpecs[{role}].template.spec.containers[{index}].{key}"
+                    );
+                    errors.push(FieldError::required(&path, "must not be empty"));
+                }
+            }
+        }
+    }
+}
+
+fn containers(template: &Value) -> impl Iterator<Item = &Map<String, Value>> {
+    let containers = template.pointer("/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers.filter_map(Value::as_object)
+}
+
+fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
+    let spec = &job.spec;
+    let Replicas { launcher, worker } = replicas;
+    let transport = hub::transport(job).unwrap_or(Transport::Agent);
+    let launcher_is_host = spec.run_launcher_as_worker? || has_gpu(&launcher);
+    let workers = hub::workers(job, worker, labels([(REPLICA_TYPE_LABEL, "worker")]))?;
+    Some(Job {
+        owner: hub::owner(job),
+        mpi: hub::mpi(job),
+        slots: u32::try_from(spec.slots_per_worker?).ok()?,
+        elastic: hub::is_elastic(job, &launcher),
+        launcher: launcher_role(launcher),
+        workers: workers.map(|workers| HubWorkers {
+            drops_bare_args: true,
+            ..workers
+        }),
+        launcher_as: LauncherAs::Pod,
+        launcher_is_host,
+        launcher_is_indexed: false,
+        host_names: match transport {
+            Transport::Agent => HostNames::Pods,
+            // Nothing resolves the bare name of a pod.
+            Transport::Ssh => HostNames::Service,
+        },
+        discovery_tells_slots: true,
+        exec_script: true,
+        launcher_start: hub::launcher_start(job),
+        transport: Some(transport),
+        gate: hub::is_on(&spec.muster.gate),
+        census: hub::is_on(&spec.muster.census),
+        ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
+        ssh_mount_path: spec.ssh_auth_mount_path.clone(),
+        policy: policy(job)?,
+        gang: hub::gang(job)?,
+    })
+}
+
+/// A launcher that ended well has ended the job, so it is never started again after that.
+fn launcher_role(launcher: ReplicaSpec) -> Role {
+    let found_by = [(JOB_ROLE_LABEL, "master"), (REPLICA_TYPE_LABEL, "launcher")];
+    let role = hub::role(launcher, labels(found_by));
+    let restart = match role.restart {
+        RestartPolicy::Always => RestartPolicy::OnFailure,
+        other => other,
+    };
+    Role { restart, ..role }
+}
+
+fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    pairs.into_iter().map(owned).collect()
+}
+
+/// v1 takes a launcher with a GPU for a host.
+fn has_gpu(launcher: &ReplicaSpec) -> bool {
+    let limits = containers(&launcher.template)
+        .filter_map(|container| container.get("resources")?.get("limits")?.as_object());
+    limits.flat_map(Map::keys).any(|name| name.contains("gpu"))
+}
+
+fn policy(job: &MpiJob) -> Option<Policy> {
+    let policy = &job.spec.run_policy;
+    let ttl = policy.ttl_seconds_after_finished.map(u32::try_from);
+    let deadline = policy.active_deadline_seconds.map(u64::try_from);
+    let startup = job.spec.muster.startup_timeout_seconds.map(u64::try_from);
+    Some(Policy {
+        clean: hub::clean_up(policy.clean_pod_policy.as_deref()?),
+        clean_covers_launcher: true,
+        failed_worker_is_fatal: true,
+        ttl_secs: None,
+        expires_secs: ttl.transpose().ok()?,
+        deadline_secs: deadline.transpose().ok()?,
+        startup_secs: startup.transpose().ok()?,
+        backoff_limit: policy.backoff_limit.map(u32::try_from).transpose().ok()?,
+        suspended: policy.suspend?,
+    })
+}
+
+/// Another controller was asked to run this job. A value that is no text at all is an error of the
+/// job, and ours to report.
+pub fn managed_elsewhere(job: &Value) -> bool {
+    let controller = job
+        .pointer("/spec/runPolicy/managedBy")
+        .and_then(Value::as_str);
+    controller.is_some_and(|controller| !MANAGED_BY_US.contains(&controller))
+}

@@ -1,0 +1,26 @@
+//! Policy: a job that was given a time to live goes, with everything it owns, once it is over and
+//! that time has passed.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::observed::Observed;
+use crate::plan::Action;
+
+/// When the job goes; never for one that is not over, is going already, or would go after the end
+/// of time.
+pub(crate) fn at(observed: &Observed) -> Option<Timestamp> {
+    let outcome = observed.recorded.outcome.as_ref()?;
+    let secs = observed.job.policy.expires_secs?;
+    let at = outcome
+        .at
+        .checked_add(SignedDuration::from_secs(secs.into()));
+    at.ok().filter(|_| !observed.job.owner.leaving)
+}
+
+/// The job goes, if it is time.
+pub(crate) fn due(observed: &Observed) -> Option<Action> {
+    let due = at(observed).is_some_and(|at| at <= observed.now);
+    due.then(|| Action::DeleteJob {
+        uid: observed.job.owner.uid.clone(),
+    })
+}

@@ -1,0 +1,373 @@
+//! kubeflow.org/v1 beside v2beta1, on the real API server: which version a job was written in is
+//! known whoever reads or writes it, bad jobs are refused by field, and a job of v1 lives as its
+//! clients expect. CRDs that other operators left behind are upgraded with their jobs in place.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::figures::say;
+use e2e::ground::{Ground, PodState, SOON, name, uid};
+use e2e::operator::{Operator, Settings, repository};
+use e2e::{condition, wait_for};
+use serde_json::{Value, json};
+
+use super::stage::ground;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Fields that v1's Go types of the training operator know.
+const KNOWN_TO_V1: [&str; 5] = [
+    "slotsPerWorker",
+    "cleanPodPolicy",
+    "mainContainer",
+    "mpiReplicaSpecs",
+    "runPolicy",
+];
+
+fn path(ground: &Ground, version: &str, job: &str) -> String {
+    let namespace = &ground.namespace;
+    format!("/apis/kubeflow.org/{version}/namespaces/{namespace}/mpijobs/{job}")
+        .trim_end_matches('/')
+        .to_owned()
+}
+
+fn job(version: &str, name: &str, workers: u32) -> Value {
+    let template = json!({"spec": {"containers": [
+        {"name": "mpi", "image": "pi", "command": ["mpirun", "pi"]}]}});
+    let serving = json!({"spec": {"containers": [{"name": "mpi", "image": "pi"}]}});
+    json!({
+        "apiVersion": format!("kubeflow.org/{version}"),
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {"mpiReplicaSpecs": {
+            "Launcher": {"replicas": 1, "template": template},
+            "Worker": {"replicas": workers, "template": serving},
+        }},
+    })
+}
+
+fn read(ground: &Ground, version: &str, name: &str) -> Result<Value> {
+    let found = ground.api.get(&path(ground, version, name))?;
+    found.with_context(|| format!("{name} cannot be read in {version}"))
+}
+
+/// Starts an operator that has an image for the agent, which v1 needs.
+fn operator(ground: &Ground) -> Result<Operator> {
+    let settings = Settings {
+        account: &ground.account,
+        namespace: &ground.namespace,
+        kubeconfig: &ground.account.kubeconfig,
+        flags: &["--agent-image=muster-agent:test"],
+    };
+    let operator = Operator::start(&ground.cluster, &settings)?;
+    operator.await_leading()?;
+    Ok(operator)
+}
+
+/// What a client with typed objects writes back: only the fields of `spec` that it knows, whole.
+fn typed_put(ground: &Ground, version: &str, name: &str, known: &[&str]) -> Result<Value> {
+    let mut object = read(ground, version, name)?;
+    let spec = object["spec"].as_object_mut().context("no spec")?;
+    spec.retain(|field, _| known.contains(&field.as_str()));
+    object["metadata"]["labels"]["written-by"] = "typed-client".into();
+    let answer = ground
+        .api
+        .send("PUT", &path(ground, version, name), Some(&object))?;
+    answer.accepted()
+}
+
+#[test]
+fn the_version_that_a_job_was_written_in_is_filled_in() -> Result<()> {
+    let ground = ground("versions")?;
+    for written in ["v1", "v2beta1"] {
+        let answer = job(written, &format!("by-{written}"), 1);
+        ground.api.create(&path(&ground, written, ""), &answer)?;
+        for through in ["v1", "v2beta1"] {
+            let read = read(&ground, through, &format!("by-{written}"))?;
+            ensure!(
+                read["spec"]["muster"]["dialect"] == written,
+                "written in {written}, read through {through}: {}",
+                read["spec"]
+            );
+            ensure!(read["apiVersion"] == format!("kubeflow.org/{through}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_typed_client_of_the_other_version_changes_no_meaning() -> Result<()> {
+    let ground = ground("versions")?;
+    let operator = operator(&ground)?;
+    let recorded = |name: &str, dialect: &str| {
+        ground.await_job(name, &format!("dialect {dialect}"), SOON, |job| {
+            job["status"]["muster"]["dialect"] == dialect
+        })
+    };
+    let mut second = job("v2beta1", "second", 1);
+    second["spec"]["mpiImplementation"] = "MPICH".into();
+    ground.api.create(&path(&ground, "v2beta1", ""), &second)?;
+    recorded("second", "v2beta1")?;
+    let launcher = ground.await_object("jobs", "second-launcher")?;
+    ground
+        .api
+        .create(&path(&ground, "v1", ""), &job("v1", "first", 1))?;
+    recorded("first", "v1")?;
+    let pod = ground.await_object("pods", "first-launcher")?;
+
+    typed_put(&ground, "v1", "second", &KNOWN_TO_V1)?;
+    typed_put(
+        &ground,
+        "v2beta1",
+        "first",
+        &["mpiReplicaSpecs", "runPolicy"],
+    )?;
+    for (name, dialect) in [("second", "v2beta1"), ("first", "v1")] {
+        let generation = ground.job(name)?["metadata"]["generation"].clone();
+        ground.await_job(name, "a look at the new version", SOON, |job| {
+            job["status"]["observedGeneration"] == generation
+        })?;
+        recorded(name, dialect)?;
+    }
+    let again = ground.await_object("jobs", "second-launcher")?;
+    ensure!(
+        uid(&again) == uid(&launcher),
+        "the launcher Job was replaced"
+    );
+    ensure!(ground.get("pods", "second-launcher")?.is_none());
+    let again = ground.await_object("pods", "first-launcher")?;
+    ensure!(uid(&again) == uid(&pod), "the launcher pod was replaced");
+    ensure!(ground.get("jobs", "first-launcher")?.is_none());
+    operator.assert_alive()
+}
+
+#[test]
+fn kueue_suspends_and_resumes_a_v1_job_through_v2beta1() -> Result<()> {
+    let ground = ground("versions")?;
+    let _operator = operator(&ground)?;
+    ground
+        .api
+        .create(&path(&ground, "v1", ""), &job("v1", "held.job", 2))?;
+    ground.await_pods("held.job", "worker", 2)?;
+    let suspend = |suspend: bool| {
+        ground.edit(
+            "held.job",
+            &json!({"spec": {"runPolicy": {"suspend": suspend}}}),
+        )
+    };
+    suspend(true)?;
+    ground.await_condition("held.job", "Suspended")?;
+    ground.await_pods("held.job", "worker", 0)?;
+    ground.await_pods("held.job", "master", 0)?;
+    suspend(false)?;
+    ground.await_pods("held.job", "worker", 2)?;
+    let launcher = ground.await_pods("held.job", "master", 1)?;
+    let owner = &launcher[0]["metadata"]["ownerReferences"][0];
+    ensure!(owner["apiVersion"] == "kubeflow.org/v2beta1", "{owner}");
+    Ok(())
+}
+
+#[test]
+fn a_v1_job_runs_ends_and_goes_when_its_time_is_over() -> Result<()> {
+    let ground = ground("versions")?;
+    let _operator = operator(&ground)?;
+    let mut wanted = job("v1", "pi", 2);
+    wanted["spec"]["runPolicy"] =
+        json!({"ttlSecondsAfterFinished": 2, "cleanPodPolicy": "Running"});
+    ground.api.create(&path(&ground, "v1", ""), &wanted)?;
+    let workers = ground.await_pods("pi", "worker", 2)?;
+    ensure!(name(&workers[1]) == "pi-worker-1");
+    ground.set(&workers, PodState::Ready)?;
+    let launcher = ground.await_pods("pi", "master", 1)?;
+    ensure!(name(&launcher[0]) == "pi-launcher");
+    let kind = "training.kubeflow.org/replica-type";
+    ensure!(launcher[0]["metadata"]["labels"][kind] == "launcher");
+    ensure!(ground.get("services", "pi")?.is_none(), "v1 has no Service");
+    ground.set(&launcher, PodState::Ready)?;
+    ground.await_condition("pi", "Running")?;
+    ground.set(&launcher, PodState::Succeeded)?;
+    let over = ground.await_condition("pi", "Succeeded")?;
+    let times: Vec<&str> = ["Created", "Succeeded"]
+        .iter()
+        .filter_map(|kind| {
+            let conditions = over["status"]["conditions"].as_array()?;
+            let found = conditions.iter().find(|c| c["type"] == *kind)?;
+            found["lastTransitionTime"].as_str()
+        })
+        .collect();
+    ensure!(times[0] < times[1], "{times:?}");
+    ensure!(over["status"]["completionTime"].is_string());
+    wait_for("the job to go", SOON, || {
+        Ok(ground.get("mpijobs", "pi")?.is_none().then_some(()))
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_failed_worker_fails_a_v1_job_by_name() -> Result<()> {
+    let ground = ground("versions")?;
+    let _operator = operator(&ground)?;
+    ground
+        .api
+        .create(&path(&ground, "v1", ""), &job("v1", "pi", 2))?;
+    let workers = ground.await_pods("pi", "worker", 2)?;
+    ground.set(&workers[..1], PodState::Ready)?;
+    ground.set(&workers[1..], e2e::ground::FAILED)?;
+    let failed = ground.await_condition("pi", "Failed")?;
+    let text = failed["status"]["conditions"].to_string();
+    ensure!(text.contains("pi-worker-1"), "{text}");
+    ensure!(condition(&failed, "Created") == Some("True"));
+    Ok(())
+}
+
+#[test]
+fn a_finalizer_of_others_does_not_keep_the_pods() -> Result<()> {
+    let ground = ground("versions")?;
+    let _operator = operator(&ground)?;
+    let mut wanted = job("v1", "pi", 1);
+    wanted["metadata"]["finalizers"] = json!(["flyte.org/finalizer-k8s"]);
+    ground.api.create(&path(&ground, "v1", ""), &wanted)?;
+    ground.await_pods("pi", "worker", 1)?;
+    ground.await_pods("pi", "master", 1)?;
+    ground.api.delete(&path(&ground, "v1", "pi"))?;
+    ground.await_pods("pi", "worker", 0)?;
+    ground.await_pods("pi", "master", 0)?;
+    let held = ground.job("pi")?;
+    ensure!(held["metadata"]["finalizers"][0] == "flyte.org/finalizer-k8s");
+    ground.edit("pi", &json!({"metadata": {"finalizers": null}}))?;
+    Ok(())
+}
+
+fn fixtures(kind: &str) -> Result<Vec<PathBuf>> {
+    let folder = repository().join("e2e/fixtures/kubeflow_v1").join(kind);
+    let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    ensure!(!files.is_empty(), "{} is empty", folder.display());
+    Ok(files)
+}
+
+/// The API server's refusal of a file, if it refuses.
+fn refusal(ground: &Ground, file: &PathBuf) -> Result<Option<String>> {
+    let args = ["create", "--dry-run=server", "--validate=false", "-n"];
+    let args = [&args[..], &[&ground.namespace, "-f", "-"]].concat();
+    let answer = ground
+        .cluster
+        .kubectl_with(&args, &fs::read_to_string(file)?);
+    Ok(answer.err().map(|error| format!("{error:#}")))
+}
+
+#[test]
+fn bad_v1_jobs_are_refused_by_field_and_good_ones_are_not() -> Result<()> {
+    let ground = ground("versions")?;
+    let files = fixtures("refused")?;
+    ensure!(files.len() >= 10);
+    ground.at_once(&files, |file| {
+        let text = fs::read_to_string(file)?;
+        let first = text.lines().next().unwrap_or_default();
+        let wanted = first.strip_prefix("# names: ").context("names no field")?;
+        match refusal(&ground, file)? {
+            None => bail!("{} is accepted", file.display()),
+            Some(said) => ensure!(said.contains(wanted.trim()), "{}: {said}", file.display()),
+        }
+        Ok(())
+    })?;
+    ground.at_once(&fixtures("accepted")?, |file| {
+        match refusal(&ground, file)? {
+            None => Ok(()),
+            Some(said) => bail!("{} is refused: {said}", file.display()),
+        }
+    })?;
+    say(&format!(
+        "{} bad jobs of v1 refused, each by its field",
+        files.len()
+    ));
+    Ok(())
+}
+
+/// The shipped CRD under another group, so that no other test is disturbed.
+fn shipped(ground: &Ground, group: &str) -> Result<Value> {
+    let mut crd = ground
+        .api
+        .get(&format!("{CRDS}/mpijobs.kubeflow.org"))?
+        .context("the CRD is installed")?;
+    crd["metadata"] = json!({"name": format!("mpijobs.{group}")});
+    crd["spec"]["group"] = group.into();
+    crd["spec"]["names"]["categories"] = json!([]);
+    if let Some(crd) = crd.as_object_mut() {
+        crd.remove("status");
+    }
+    Ok(crd)
+}
+
+/// What another operator's CRD looks like: one version, and its own idea of a schema.
+fn of_another_operator(shipped: &Value, version: &str) -> Value {
+    let mut crd = shipped.clone();
+    let lax = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    crd["spec"]["versions"] = json!([{"name": version, "served": true, "storage": true,
+        "subresources": {"status": {}}, "schema": {"openAPIV3Schema": lax}}]);
+    crd
+}
+
+/// A CRD that stored jobs in one version is replaced by ours while they live.
+fn upgrade(stored_in: &str) -> Result<()> {
+    let ground = ground("versions")?;
+    let group = format!("from-{stored_in}.{}.test", ground.namespace);
+    let ours = shipped(&ground, &group)?;
+    let crd = format!("{CRDS}/mpijobs.{group}");
+    let theirs = of_another_operator(&ours, stored_in);
+    ground.api.create(CRDS, &theirs)?;
+
+    let namespace = &ground.namespace;
+    let at = |version: &str| format!("/apis/{group}/{version}/namespaces/{namespace}/mpijobs");
+    let mut old = job(stored_in, "old", 2);
+    old["apiVersion"] = format!("{group}/{stored_in}").into();
+    let jobs = at(stored_in);
+    wait_for("their CRD to be served", Duration::from_secs(30), || {
+        ground.api.create(&jobs, &old).map(Some)
+    })?;
+    let status = json!({"status": {"conditions": [{"type": "Created", "status": "True"}]}});
+    ground.api.merge(&format!("{jobs}/old/status"), &status)?;
+
+    ground.api.merge(&crd, &json!({"spec": ours["spec"]}))?;
+    for version in ["v1", "v2beta1"] {
+        let path = format!("{}/old", at(version));
+        let read = wait_for("our CRD to be served", Duration::from_secs(30), || {
+            let read = ground.api.get(&path)?;
+            Ok(read.filter(|job| !job["spec"]["muster"].is_null()))
+        })?;
+        ensure!(
+            read["spec"]["muster"]["dialect"] == stored_in,
+            "{}",
+            read["spec"]
+        );
+        ensure!(read["spec"]["mpiReplicaSpecs"] == old["spec"]["mpiReplicaSpecs"]);
+        ensure!(read["status"]["conditions"][0]["type"] == "Created");
+    }
+    // As the operator and Kueue write: a status, then a patch, both through v2beta1.
+    let path = format!("{}/old", at("v2beta1"));
+    let said = json!({"status": {"muster": {"dialect": stored_in}}});
+    ground.api.merge(&format!("{path}/status"), &said)?;
+    let patch = json!({"spec": {"runPolicy": {"suspend": true}}});
+    let written = ground.api.merge(&path, &patch)?;
+    ensure!(written["spec"]["muster"]["dialect"] == stored_in);
+    let stored =
+        ground.api.get(&crd)?.context("the CRD is there")?["status"]["storedVersions"].take();
+    say(&format!(
+        "upgraded in place from {stored_in}; stored versions are now {stored}"
+    ));
+    ground.api.delete(&crd)
+}
+
+#[test]
+fn a_crd_of_the_training_operator_is_upgraded_in_place() -> Result<()> {
+    upgrade("v1")
+}
+
+#[test]
+fn a_crd_of_the_mpi_operator_is_upgraded_in_place() -> Result<()> {
+    upgrade("v2beta1")
+}

@@ -1,0 +1,126 @@
+//! A worker that is lost while the program runs is never a success, whatever the launcher says: its
+//! daemon is killed, its pod removed, or its network cut.
+//!
+//! One try for each MPI and each kind of loss, or as many as `MUSTER_LOSS_TRIES` says.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::condition;
+use e2e::figures::say;
+use e2e::real::Lab;
+use e2e::real::agent::{self, Verdict};
+use e2e::real::pi::Mpi;
+
+use crate::in_lab;
+
+/// Much longer than a loss may go unnoticed.
+const RUN_SECS: u32 = 100;
+/// A silent peer is given up after 8 s, a launcher that goes on after 2 s more.
+const AT_MOST: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Daemon,
+    Pod,
+    Network,
+}
+
+const LOSSES: [Loss; 3] = [Loss::Daemon, Loss::Pod, Loss::Network];
+
+#[test]
+fn open_mpi_4_loses_a_worker() -> Result<()> {
+    loses_workers(Mpi::OpenMpi4)
+}
+
+#[test]
+fn open_mpi_5_loses_a_worker() -> Result<()> {
+    loses_workers(Mpi::OpenMpi5)
+}
+
+#[test]
+fn mpich_loses_a_worker() -> Result<()> {
+    loses_workers(Mpi::Mpich)
+}
+
+#[test]
+fn intel_mpi_loses_a_worker() -> Result<()> {
+    loses_workers(Mpi::Intel)
+}
+
+fn loses_workers(mpi: Mpi) -> Result<()> {
+    let tries = std::env::var("MUSTER_LOSS_TRIES").ok();
+    let tries = tries.map_or(Ok(LOSSES.len()), |tries| {
+        tries.parse().context("MUSTER_LOSS_TRIES is not a number")
+    })?;
+    in_lab(&format!("loss-{}", mpi.name()), |lab| {
+        let mut wrong = Vec::new();
+        for (number, loss) in LOSSES.into_iter().cycle().take(tries).enumerate() {
+            if let Err(error) = loses_a_worker(lab, mpi, loss, number) {
+                say(&format!("{} {loss:?} {number}: {error:#}", mpi.name()));
+                wrong.push(format!("{loss:?} {number}: {error:#}"));
+            }
+        }
+        ensure!(
+            wrong.is_empty(),
+            "{} of {tries} tries went wrong:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+        Ok(())
+    })
+}
+
+fn loses_a_worker(lab: &Lab, mpi: Mpi, loss: Loss, number: usize) -> Result<()> {
+    let name = format!("loss-{number}");
+    let job = agent::waiting_job(mpi, 3, RUN_SECS)
+        .launcher_restart_policy("Never")
+        .with("/metadata/name", name.as_str());
+    let job = lab.submit(&job)?;
+    job.said("ranks met at")?;
+    let worker = job.worker(1);
+    let since = Instant::now();
+    match loss {
+        Loss::Daemon => kill_daemon(lab, mpi, &worker)?,
+        Loss::Pod => lab.kill_pod(&worker)?,
+        Loss::Network => lab.cut_network(&worker)?,
+    }
+    let failed = job.failed()?;
+    let took = since.elapsed();
+    let verdict = Verdict::of(&failed)?;
+    say(&format!(
+        "{} {loss:?}: failed after {:.1} s, {}: {}",
+        mpi.name(),
+        took.as_secs_f64(),
+        verdict.reason,
+        verdict.message
+    ));
+    ensure!(
+        condition(&failed, "Succeeded") != Some("True"),
+        "it failed and succeeded"
+    );
+    let reasons: &[&str] = match loss {
+        Loss::Daemon => &["WorkerLost", "RankKilled"],
+        Loss::Pod | Loss::Network => &["WorkerLost"],
+    };
+    verdict.expect(reasons, &[&worker])?;
+    ensure!(took < AT_MOST, "it took {took:?}");
+    job.delete()
+}
+
+/// The images have no `pkill`; whatever serves the launcher there is called like its daemon.
+fn kill_daemon(lab: &Lab, mpi: Mpi, worker: &str) -> Result<()> {
+    let daemon = match mpi {
+        Mpi::OpenMpi4 => "orted",
+        Mpi::OpenMpi5 => "prted",
+        Mpi::Mpich => "hydra_pmi_proxy",
+        Mpi::Intel => "hydra_bstrap_proxy",
+    };
+    // The kernel keeps 15 characters of a name.
+    let script = "killed=; for p in /proc/[0-9]*; do \
+                  case $(cat $p/comm 2>/dev/null) in $0) kill -9 ${p#/proc/} && killed=1;; esac; \
+                  done; [ $killed ]";
+    let comm = &daemon[..daemon.len().min(15)];
+    lab.exec(worker, &["sh", "-c", script, comm])?;
+    Ok(())
+}

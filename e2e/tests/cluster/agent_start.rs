@@ -1,0 +1,162 @@
+//! Pods that cannot start end their job, by name and soon; pods for which there is no room now do
+//! not, and waiting for them costs no try.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::figures::say;
+use e2e::jobs::MpiJob;
+use e2e::real::Lab;
+use e2e::real::agent::{self, Verdict};
+use e2e::real::pi::{HELD, Mpi, PI};
+use serde_json::json;
+
+use crate::in_lab;
+
+const AT_MOST: Duration = Duration::from_secs(30);
+/// A launcher's image is looked for when its gate has let it through.
+const AT_MOST_AFTER_THE_GATE: Duration = Duration::from_secs(40);
+/// Longer than a pod that cannot start may take.
+const LONG: Duration = Duration::from_secs(40);
+/// Nothing listens there, so that a pull fails at once.
+const ABSENT: &str = "localhost:1/absent:1";
+
+fn container(role: &str, field: &str) -> String {
+    format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0/{field}")
+}
+
+fn held_job(workers: u32) -> MpiJob {
+    let ranks = workers.to_string();
+    let words = ["sh", "-c", HELD, "held", "mpirun", "-n", &ranks, PI];
+    agent::job(Mpi::OpenMpi4, workers, &words)
+}
+
+/// Three started while the key was there; the fourth is made again after it has gone.
+#[test]
+fn one_worker_of_four_with_a_missing_key_ends_the_job() -> Result<()> {
+    in_lab("missing-key", |lab| {
+        let place = ["create", "configmap", "-n", &lab.namespace, "settings"];
+        lab.cluster
+            .kubectl(&[&place[..], &["--from-literal=mode=fast"]].concat())?;
+        let key = json!({"configMapKeyRef": {"name": "settings", "key": "mode"}});
+        let job = held_job(4).with(
+            &container("Worker", "env"),
+            json!([{"name": "MODE", "valueFrom": key}]),
+        );
+        let job = lab.submit(&job)?;
+        job.running()?;
+        lab.patch("configmap", "settings", &json!({"data": {"mode": null}}))?;
+        let since = Instant::now();
+        lab.kill_pod(&job.worker(3))?;
+        let failed = job.failed()?;
+        let took = since.elapsed();
+        let words = ["pi-worker-3", "CreateContainerConfigError", "mode"];
+        Verdict::of(&failed)?.expect(&["WorkerCannotStart"], &words)?;
+        say_time("a worker's key is missing", took);
+        ensure!(took < AT_MOST, "it took {took:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn images_that_are_nowhere_end_the_job() -> Result<()> {
+    in_lab("no-image", |lab| {
+        let with = |name: &str, role: &str, policy: &str| {
+            held_job(2)
+                .with("/metadata/name", name)
+                .with(&container(role, "image"), ABSENT)
+                .with(&container(role, "imagePullPolicy"), policy)
+        };
+        let cases = [
+            ("never", "Worker", "Never", "ErrImageNeverPull"),
+            ("pull", "Worker", "IfNotPresent", "ImagePull"),
+            ("launch", "Launcher", "Never", "ErrImageNeverPull"),
+        ];
+        let mut jobs = Vec::new();
+        for (name, role, policy, word) in cases {
+            jobs.push((lab.submit(&with(name, role, policy))?, role, word));
+        }
+        for (job, role, word) in jobs {
+            let failed = job.failed().with_context(|| job.name().to_owned())?;
+            let took = job.age();
+            let reason = format!("{role}CannotStart");
+            let pod = format!("{}-{}", job.name(), role.to_lowercase());
+            Verdict::of(&failed)?.expect(&[&reason], &[&pod, word])?;
+            say_time(&format!("{role}: {word}"), took);
+            let at_most = if role == "Launcher" {
+                AT_MOST_AFTER_THE_GATE
+            } else {
+                AT_MOST
+            };
+            ensure!(took < at_most, "{} took {took:?}", job.name());
+        }
+        Ok(())
+    })
+}
+
+fn say_time(what: &str, took: Duration) {
+    say(&format!("{what}: failed after {:.1} s", took.as_secs_f64()));
+}
+
+fn in_a_room(job: MpiJob, lab: &Lab) -> MpiJob {
+    job.with(
+        "/spec/mpiReplicaSpecs/Worker/template/spec/nodeSelector",
+        json!({"muster.test/room": lab.namespace}),
+    )
+}
+
+/// The launcher waits at its gate all the while.
+#[test]
+fn workers_without_room_are_waited_for_and_that_costs_no_try() -> Result<()> {
+    in_lab("no-room", |lab| {
+        let words = ["mpirun", "-n", "2", PI];
+        let job = lab.submit(&in_a_room(agent::job(Mpi::OpenMpi4, 2, &words), lab))?;
+        job.until("word of the missing room", |job| {
+            job["status"]["muster"]["reason"] == "Unschedulable"
+        })?;
+        // Nothing happens meanwhile, which is what is tested.
+        thread::sleep(LONG.saturating_sub(job.age()));
+        let muster = job.get()?["status"]["muster"].clone();
+        ensure!(muster["phase"] == "Waiting", "it does not wait: {muster}");
+        ensure!(muster["reason"] == "Unschedulable", "{muster}");
+        let pod = job.launcher_pod()?;
+        ensure!(pod["status"]["phase"] == "Pending", "not at its gate");
+
+        let nodes = lab.cluster.kubectl(&["get", "nodes", "--output=name"])?;
+        let node = nodes.lines().next().context("a cluster without nodes")?;
+        let label = format!("muster.test/room={}", lab.namespace);
+        lab.cluster
+            .kubectl(&["label", "--overwrite", node, &label])?;
+        job.succeeded_on_workers(2)?;
+        lab.cluster.kubectl(&["label", node, "muster.test/room-"])?;
+        let pod = job.launcher_pod()?;
+        let status = &pod["status"];
+        ensure!(
+            status["containerStatuses"][0]["restartCount"] == 0
+                && status["initContainerStatuses"][0]["restartCount"] == 0,
+            "waiting has cost a try: {status}"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_job_whose_program_may_not_wait_for_long_does_not() -> Result<()> {
+    in_lab("no-time", |lab| {
+        let words = ["mpirun", "-n", "2", PI];
+        let job = agent::job(Mpi::OpenMpi4, 2, &words)
+            .backoff_limit(6)
+            .with("/spec/muster/startupTimeoutSeconds", 10);
+        let job = lab.submit(&in_a_room(job, lab))?;
+        let failed = job.failed()?;
+        let took = job.age();
+        let words = ["10 s", "startupTimeoutSeconds", "0 of 2 workers"];
+        Verdict::of(&failed)?.expect(&["DeadlineExceeded"], &words)?;
+        ensure!(
+            (Duration::from_secs(9)..Duration::from_secs(15)).contains(&took),
+            "it took {took:?}"
+        );
+        Ok(())
+    })
+}
