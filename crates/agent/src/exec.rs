@@ -4,6 +4,7 @@
 
 mod callers;
 mod census;
+mod fresh_lists;
 mod surroundings;
 
 use std::ffi::{OsStr, OsString};
@@ -28,6 +29,7 @@ use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
 use callers::Callers;
 use census::{Census, Trouble};
+use fresh_lists::Start;
 use surroundings::Surroundings;
 
 /// How often sessions are looked at.
@@ -48,6 +50,10 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         bail!("exec needs a command after --");
     };
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let asked = match fresh_lists::written(&signals)? {
+        Start::Workers(asked) => asked,
+        Start::Never(exit) => return Ok(exit),
+    };
     let children = Children::adopt()?;
     let mark = new_mark();
     let run_directory = RunDirectory::make(&mark);
@@ -56,7 +62,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
     let surroundings = Surroundings {
         shim_directory: binary.parent().unwrap_or(Path::new("/")),
-        workers: contract::workers().unwrap_or_default(),
+        workers: asked.unwrap_or_default(),
         root: getuid().is_root(),
         interface: surroundings::interface(),
     };
@@ -69,7 +75,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     }
     let child = match children.spawn(&mut command) {
         Ok(child) => child,
-        Err(error) => return Ok(cannot_run(program, &error)),
+        Err(error) => return Ok(cannot_run(program, &error, asked)),
     };
     let tree = Tree::new(child.process, contract::EXEC_MARK, mark);
     let run = Run {
@@ -80,7 +86,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         census: Census {
             records: Vec::new(),
             callers: Callers::default(),
-            asked: contract::workers(),
+            asked,
             counts_hosts: !is_off(contract::CENSUS),
             watches_ranks: !is_off(contract::RANK_WATCH),
         },
@@ -90,7 +96,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     Ok(run.conclude())
 }
 
-fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
+fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> u8 {
     let (message, exit) = unstartable::explained(program, error);
     eprintln!("muster-agent: {message}");
     let verdict = Verdict {
@@ -98,7 +104,7 @@ fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
         exit,
         signal: None,
         hosts: 0,
-        asked: contract::workers(),
+        asked,
         ranks_per_host: [].into(),
         lost: Vec::new(),
         message,
