@@ -1,6 +1,7 @@
 //! A launcher's container that is restarted in place: no init container runs again, while workers may
 //! have been replaced and the job may have been scaled.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -60,18 +61,16 @@ fn lists_follow_a_worker_that_was_replaced() {
         set_mode(launch.world.directory.path(), 0o755);
         command.uid(NOBODY).gid(NOBODY);
     }
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = child.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("waiting for 1 of 1 workers: w0"), "{first}");
     write_hosts(&launch, &line);
+    let said: Vec<_> = lines.map(Result::unwrap).collect();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    assert!(output.status.success(), "{said:?}");
     assert_eq!(text(&output.stdout), "127.0.0.22 slots=2\n");
-    let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("waiting for 1 of 1 workers: w0"),
-        "{stderr}"
-    );
     // Nothing has changed: not a word, and not a write either.
     let written = std::fs::metadata(&hostfile).unwrap().modified().unwrap();
     let output = exec(&launch, "cat $MUSTER_LISTS_DIR/hostfile").output();
