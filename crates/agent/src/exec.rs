@@ -36,6 +36,9 @@ use surroundings::Surroundings;
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A killed shim changes no file; this often its process is looked for.
 const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A launcher that a script runs may be tried again, once it has ended by itself. Open MPI needs a
+/// little over two seconds for that when a rank has failed.
+const SCRIPT_PATIENCE: Duration = Duration::from_secs(6);
 /// What a launcher that went on regardless still gets; ranks have a grace of their own.
 const LAUNCHER_GRACE_MAX: Duration = Duration::from_secs(2);
 /// Shims end when their daemons do, which is a moment after the launcher.
@@ -231,14 +234,26 @@ impl Run {
                     (trouble, caller, since)
                 });
             }
-            if let Some((trouble, _, since)) = &trouble
-                && since.elapsed() >= trouble.patience()
+            if let Some((trouble, caller, since)) = &trouble
+                && since.elapsed() >= self.patience(trouble, *caller)
                 && self.stopped.is_none()
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
                 return Some(trouble.clone());
             }
+        }
+    }
+
+    /// How long its launcher may go on after it.
+    fn patience(&self, trouble: &Trouble, caller: Option<Caller>) -> Duration {
+        let own = std::process::id().cast_signed();
+        let by_script =
+            caller.is_some_and(|caller| ![own, self.child.process.number].contains(&caller.number));
+        if by_script {
+            trouble.patience().max(SCRIPT_PATIENCE)
+        } else {
+            trouble.patience()
         }
     }
 
