@@ -4,6 +4,7 @@
 
 mod callers;
 mod census;
+mod fresh_lists;
 mod surroundings;
 
 use std::ffi::{OsStr, OsString};
@@ -28,12 +29,16 @@ use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
 use callers::Callers;
 use census::{Census, Trouble};
+use fresh_lists::Start;
 use surroundings::Surroundings;
 
 /// How often sessions are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A killed shim changes no file; this often its process is looked for.
 const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A launcher that a script runs may be tried again, once it has ended by itself. Open MPI needs a
+/// little over two seconds for that when a rank has failed.
+const SCRIPT_PATIENCE: Duration = Duration::from_secs(6);
 /// What a launcher that went on regardless still gets; ranks have a grace of their own.
 const LAUNCHER_GRACE_MAX: Duration = Duration::from_secs(2);
 /// Shims end when their daemons do, which is a moment after the launcher.
@@ -48,6 +53,10 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         bail!("exec needs a command after --");
     };
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let asked = match fresh_lists::written(&signals)? {
+        Start::Workers(asked) => asked,
+        Start::Never(exit) => return Ok(exit),
+    };
     let children = Children::adopt()?;
     let mark = new_mark();
     let run_directory = RunDirectory::make(&mark);
@@ -56,7 +65,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
     let surroundings = Surroundings {
         shim_directory: binary.parent().unwrap_or(Path::new("/")),
-        workers: contract::workers().unwrap_or_default(),
+        workers: asked.unwrap_or_default(),
         root: getuid().is_root(),
         interface: surroundings::interface(),
     };
@@ -69,7 +78,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     }
     let child = match children.spawn(&mut command) {
         Ok(child) => child,
-        Err(error) => return Ok(cannot_run(program, &error)),
+        Err(error) => return Ok(cannot_run(program, &error, asked)),
     };
     let tree = Tree::new(child.process, contract::EXEC_MARK, mark);
     let run = Run {
@@ -80,7 +89,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         census: Census {
             records: Vec::new(),
             callers: Callers::default(),
-            asked: contract::workers(),
+            asked,
             counts_hosts: !is_off(contract::CENSUS),
             watches_ranks: !is_off(contract::RANK_WATCH),
         },
@@ -90,7 +99,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     Ok(run.conclude())
 }
 
-fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
+fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> u8 {
     let (message, exit) = unstartable::explained(program, error);
     eprintln!("muster-agent: {message}");
     let verdict = Verdict {
@@ -98,7 +107,7 @@ fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
         exit,
         signal: None,
         hosts: 0,
-        asked: contract::workers(),
+        asked,
         ranks_per_host: [].into(),
         lost: Vec::new(),
         message,
@@ -225,14 +234,26 @@ impl Run {
                     (trouble, caller, since)
                 });
             }
-            if let Some((trouble, _, since)) = &trouble
-                && since.elapsed() >= trouble.patience()
+            if let Some((trouble, caller, since)) = &trouble
+                && since.elapsed() >= self.patience(trouble, *caller)
                 && self.stopped.is_none()
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
                 return Some(trouble.clone());
             }
+        }
+    }
+
+    /// How long its launcher may go on after it.
+    fn patience(&self, trouble: &Trouble, caller: Option<Caller>) -> Duration {
+        let own = std::process::id().cast_signed();
+        let by_script =
+            caller.is_some_and(|caller| ![own, self.child.process.number].contains(&caller.number));
+        if by_script {
+            trouble.patience().max(SCRIPT_PATIENCE)
+        } else {
+            trouble.patience()
         }
     }
 

@@ -264,8 +264,8 @@ impl Launch {
 /// Both workers' daemons, from a launcher that fails if one does.
 const GOOD_RUN: &str = "mpirun -c '$S w0 \"$D 0 sleep 3\" & $S w1 \"$D 1 sleep 3\" & wait'";
 
-/// One that cannot find its worker.
-const BAD_RUN: &str = "mpirun -c '$S nowhere \"$D 0 true\"; sleep 1; exit 1'";
+/// One that cannot find its worker, and takes as long to end as real ones do.
+const BAD_RUN: &str = "mpirun -c '$S nowhere \"$D 0 true\"; sleep 3; exit 1'";
 
 #[test]
 fn a_script_that_tries_again_is_judged_by_its_last_try() {
@@ -279,6 +279,15 @@ fn a_script_that_tries_again_is_judged_by_its_last_try() {
     let script = format!("export S D; {GOOD_RUN}; {BAD_RUN}; exit 0");
     let status = launch.exec(&script).status().unwrap();
     assert_eq!(status.code(), Some(119), "{}", launch.verdict());
+    assert_eq!(launch.verdict()["verdict"], "WorkerUnreachable");
+}
+
+#[test]
+fn a_launcher_of_a_script_that_does_not_end_is_ended() {
+    let launch = Launch::with_mpirun(1);
+    let stuck = "mpirun -c '$S nowhere \"$D 0 true\"; sleep 60; exit 1'";
+    let mut run = launch.start(&format!("export S D; {stuck}; exit 0"));
+    assert_eq!(wait_within(&mut run, 2 * SOON), Some(119));
     assert_eq!(launch.verdict()["verdict"], "WorkerUnreachable");
 }
 
