@@ -17,6 +17,7 @@ pub(crate) fn default(object: &mut Value) {
     } else {
         fill(spec, "backoffLimit", i32::MAX);
     }
+    fill(spec, "manualSelector", false);
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
     let replace = if spec["podFailurePolicy"].is_null() {
@@ -25,12 +26,6 @@ pub(crate) fn default(object: &mut Value) {
         "Failed"
     };
     fill(spec, "podReplacementPolicy", replace);
-    // A Job takes the labels of its template when it has none.
-    let labels = spec["template"]["metadata"]["labels"].clone();
-    let unlabelled = super::metadata::is_empty(&object["metadata"]["labels"]);
-    if unlabelled && !super::metadata::is_empty(&labels) {
-        object["metadata"]["labels"] = labels;
-    }
     defaults::pod_spec(&mut object["spec"]["template"]["spec"]);
 }
 
@@ -61,6 +56,11 @@ pub(crate) fn generate_selector(object: &mut Value) {
         *wanted = json!({});
     }
     wanted["batch.kubernetes.io/controller-uid"] = uid;
+    // A Job takes the labels of its template when it has none.
+    let labels = spec["template"]["metadata"]["labels"].clone();
+    if super::metadata::is_empty(&object["metadata"]["labels"]) {
+        object["metadata"]["labels"] = labels;
+    }
 }
 
 /// What is wrong with a Job.
@@ -118,7 +118,10 @@ fn validate_update(object: &Value, before: &Value, causes: &mut Vec<Cause>) {
             relax(&mut was);
         }
         if after != was {
-            let path = format!("spec.{field}");
+            let path = match field {
+                "template" if startable => "spec.template.spec".to_owned(),
+                field => format!("spec.{field}"),
+            };
             causes.push(Cause::invalid(&path, &new[field], "field is immutable"));
         }
     }
