@@ -84,10 +84,12 @@ impl Cluster {
         if let Some(answer) = self.answer_about_api(&path, &request) {
             return answer;
         }
-        let known = request::target(&path).is_some_and(|target| {
-            let mut kinds = self.kinds.all();
-            kinds.any(|one| one.group == target.group && one.version == target.version)
-        });
+        let mut parts = path.trim_matches('/').split('/');
+        let known = match (parts.next(), parts.next()) {
+            (Some("api"), Some("v1")) => true,
+            (Some("apis"), Some(group)) => self.kinds.all().any(|one| one.group == group),
+            _ => false,
+        };
         if !known {
             return nowhere();
         }

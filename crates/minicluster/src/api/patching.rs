@@ -35,6 +35,14 @@ impl Cluster {
         ];
         let strategic = media == "application/strategic-merge-patch+json";
         if !known.contains(&media.as_str()) && (custom || !strategic) {
+            if custom && strategic {
+                return Err(Refusal::unsupported_media(
+                    "the body of the request was in an unknown format - accepted media types \
+                     include: application/json-patch+json, application/merge-patch+json, \
+                     application/apply-patch+yaml"
+                        .to_owned(),
+                ));
+            }
             return Err(Refusal::unsupported_patch());
         }
         let patch: Value = serde_json::from_slice(&call.body)

@@ -170,7 +170,7 @@ pub(crate) fn check_versions(
             );
             return Err(Refusal::invalid(
                 &call.resource.group,
-                &call.resource.kind,
+                &call.resource.plural,
                 &call.name,
                 vec![cause],
             ));

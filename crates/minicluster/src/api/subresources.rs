@@ -62,6 +62,7 @@ impl Cluster {
             | ("POST", "Pod", "exec" | "attach" | "portforward") => Err(Refusal::bad_request(
                 "this cluster runs pods as processes of this machine and cannot attach to them",
             )),
+            _ if call.resource.custom.is_some() => Err(call.not_found()),
             _ => Err(Refusal::no_such_path()),
         }
     }

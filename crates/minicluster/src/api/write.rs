@@ -154,8 +154,12 @@ impl Cluster {
         }
         self.validate(call, &object, None)?;
         let key = call.key();
-        if self.store.get(&key).is_some() {
-            return Err(Refusal::already_exists(resource.of(), &call.name));
+        if let Some(there) = self.store.get(&key) {
+            let mut refusal = Refusal::already_exists(resource.of(), &call.name);
+            if !there["metadata"]["deletionTimestamp"].is_null() {
+                refusal.message = format!("object is being deleted: {}", refusal.message);
+            }
+            return Err(refusal);
         }
         self.finish_create(call, &key, object)
     }

@@ -27,6 +27,11 @@ pub(crate) fn default(object: &mut Value) {
     };
     fill(spec, "podReplacementPolicy", replace);
     defaults::pod_spec(&mut object["spec"]["template"]["spec"]);
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    let unlabelled = super::metadata::is_empty(&object["metadata"]["labels"]);
+    if unlabelled && !super::metadata::is_empty(&labels) {
+        object["metadata"]["labels"] = labels;
+    }
 }
 
 /// The selector and labels by which a new Job finds its pods.
@@ -39,6 +44,10 @@ pub(crate) fn generate_selector(object: &mut Value) {
         object["metadata"]["uid"].clone(),
         object["metadata"]["name"].clone(),
     );
+    let own = &object["metadata"]["labels"];
+    // A Job that has no labels of its own has those of its template, whatever they become.
+    let shared =
+        super::metadata::is_empty(own) || *own == object["spec"]["template"]["metadata"]["labels"];
     let spec = &mut object["spec"];
     let labels = &mut spec["template"]["metadata"]["labels"];
     if labels.is_null() {
@@ -56,10 +65,8 @@ pub(crate) fn generate_selector(object: &mut Value) {
         *wanted = json!({});
     }
     wanted["batch.kubernetes.io/controller-uid"] = uid;
-    // A Job takes the labels of its template when it has none.
-    let labels = spec["template"]["metadata"]["labels"].clone();
-    if super::metadata::is_empty(&object["metadata"]["labels"]) {
-        object["metadata"]["labels"] = labels;
+    if shared {
+        object["metadata"]["labels"] = object["spec"]["template"]["metadata"]["labels"].clone();
     }
 }
 

@@ -83,9 +83,9 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
         let old = &before["spec"];
         let had = !text(&old["clusterIP"]).is_empty() && old["type"] != "ExternalName";
         if had && spec["type"] != "ExternalName" && spec["clusterIP"] != old["clusterIP"] {
-            let addresses = &spec["clusterIPs"];
-            let why = "field is immutable";
-            causes.push(Cause::invalid("spec.clusterIPs[0]", &addresses[0], why));
+            let wanted = json!([spec["clusterIP"]]);
+            let why = "may not change once set";
+            causes.push(Cause::invalid("spec.clusterIPs[0]", &wanted, why));
         }
     }
 }

@@ -70,7 +70,9 @@ pub(crate) struct Real(kube::Client);
 impl Real {
     pub(crate) async fn connect(kubeconfig: &Path) -> anyhow::Result<Self> {
         let file = kube::config::Kubeconfig::read_from(kubeconfig)?;
-        let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await?;
+        let mut config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await?;
+        // Every answer counts, also those that a client would rather not have.
+        config.default_retry = false;
         Ok(Self(kube::Client::try_from(config)?))
     }
 }

@@ -27,7 +27,9 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         r"is missing in '.*",
         r"continue key is not valid.*",
         r"current: \d+",
-        r#"patch: Invalid value: ".*""#,
+        r"\(\d+\)",
+        r"^\d+s$",
+        r#"patch: Invalid value: ".*"#,
         r#"^Invalid value: "\{.*"#,
         r"Invalid value: \{.*\}:",
         r"(?s)Available representations: .*",
@@ -73,6 +75,14 @@ impl Normal {
                 .collect(),
             Value::Object(mut fields) => {
                 unordered(&mut fields);
+                if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
+                    // They are sorted by time, and a second may pass between any two requests.
+                    let of = |entry: &Value, field: &str| entry[field].to_string();
+                    entries.sort_by_key(|entry| {
+                        let who = (of(entry, "manager"), of(entry, "subresource"));
+                        (of(entry, "operation"), who, of(entry, "apiVersion"))
+                    });
+                }
                 if within == "columnDefinitions" {
                     // What columns are for is said in our own words, or not at all.
                     fields.remove("description");

@@ -152,7 +152,7 @@ fn kinds() -> Vec<Case> {
             .post(core("services", ""), service(json!({"ports": [{"port": 80}]})))
             .put(core("services", "a"), service(json!({"ports": [{"port": 81}]}))),
         case("a service's address is immutable")
-            .post(core("services", ""), service(json!({"clusterIP": "None"})))
+            .post(core("services", ""), service(json!({"clusterIP": "None", "selector": {"a": "b"}})))
             .merge(core("services", "a"), json!({"spec": {"clusterIP": "10.96.0.77", "ports": [{"port": 1}]}})),
         case("a service account").post(core("serviceaccounts", ""), json!({"metadata": {"name": "a"}})),
         case("a role").post(path(rbac, "roles", ""), json!({"metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})),
