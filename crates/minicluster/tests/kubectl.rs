@@ -28,6 +28,24 @@ spec:
     Launcher: {template: {spec: {containers: [{name: main, image: none, command: [mpirun]}]}}}
     Worker: {replicas: 2, template: {spec: {containers: [{name: main, image: none}]}}}
 ";
+// Sent with apply: recent kubectls speak protobuf in `create configmap` and the like.
+const OTHERS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data: {a: b}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: none, command: ['true']}]}
+";
 const POD: &str = "
 apiVersion: v1
 kind: Pod
@@ -270,13 +288,14 @@ async fn every_verb(kubectl: &Kubectl) -> anyhow::Result<()> {
         .await?;
 
     kubectl
-        .says("create configmap c --from-literal=a=b", "", &["created"])
+        .says(
+            "apply -f -",
+            OTHERS,
+            &["configmap/c created", "job.batch/once created"],
+        )
         .await?;
     kubectl
         .says("get cm c -o jsonpath={.data.a}", "", &["b"])
-        .await?;
-    kubectl
-        .says("create job once --image=none -- true", "", &["created"])
         .await?;
     kubectl
         .says(
@@ -288,9 +307,6 @@ async fn every_verb(kubectl: &Kubectl) -> anyhow::Result<()> {
     kubectl.says("get jobs", "", &["once", "1/1"]).await?;
     kubectl
         .says("delete job once --timeout=30s", "", &["deleted"])
-        .await?;
-    kubectl
-        .says("create namespace other", "", &["created"])
         .await?;
     kubectl
         .says("delete namespace other --timeout=30s", "", &["deleted"])
