@@ -221,15 +221,12 @@ fn worker(reader: &mut Reader, place: &Place<'_>) -> Option<Worker> {
     let template = place.field("template");
     template::look(reader, &template);
     let recovery = place.field("processRecovery");
-    let process_recovery = match reader.object(&recovery) {
-        Some(_) => Some(Recovery {
-            enable: reader
-                .boolean(&recovery.field("enable"))
-                .unwrap_or_default(),
-            limit: int32(reader, &recovery.field("limit")),
-        }),
-        None => None,
-    };
+    let process_recovery = reader.object(&recovery).map(|_| Recovery {
+        enable: reader
+            .boolean(&recovery.field("enable"))
+            .unwrap_or_default(),
+        limit: int32(reader, &recovery.field("limit")),
+    });
     let extra = place.field("extraMPIArgs");
     Some(Worker {
         replicas: int32(reader, &place.field("replicas")),
