@@ -292,7 +292,8 @@ impl Job {
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a
     /// program to wait with.
     pub fn gate<'s>(&self, site: &'s Site) -> Option<&'s str> {
-        let gated = self.gate && self.worker_count() > 0;
+        // An elastic program begins with the workers that are there.
+        let gated = self.gate && self.worker_count() > 0 && !self.elastic;
         site.agent_image.as_deref().filter(|_| gated)
     }
 
