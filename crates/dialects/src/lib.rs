@@ -5,6 +5,7 @@
 //! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
 
 mod conditions;
+pub mod field;
 pub mod field_error;
 mod fields;
 mod kubeflow;
@@ -79,6 +80,8 @@ impl Resource {
 pub struct Dialect {
     /// As `spec.muster.dialect` and `status.muster.dialect` have it.
     pub name: &'static str,
+    /// What becomes of every field of its `spec`, outside of pod templates.
+    pub fields: &'static [&'static [field::Field]],
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.

@@ -4,12 +4,42 @@
 use planner::job::Transport;
 
 use crate::FieldError;
+use crate::field::Field;
 use crate::fields::{Place, Reader};
 
 const SSH: &str = "SSH";
 const AGENT: &str = "Agent";
 const ON: &str = "On";
 const OFF: &str = "Off";
+
+/// Those that mean the same in every API.
+pub(crate) const FIELDS: &[Field] = &[
+    Field::honoured(
+        "spec.muster.elastic",
+        r#"true"#,
+        "The program asks for hosts while it runs; found out if not set.",
+    ),
+    Field::honoured(
+        "spec.muster.gate",
+        r#""Off""#,
+        "Off: the launcher's program does not wait for its workers.",
+    ),
+    Field::honoured(
+        "spec.muster.census",
+        r#""Off""#,
+        "Off: fewer hosts than workers is no failure.",
+    ),
+    Field::honoured(
+        "spec.muster.sshPort",
+        r#"2200"#,
+        "Port of the workers' sshd.",
+    ),
+    Field::honoured(
+        "spec.muster.startupTimeoutSeconds",
+        r#"30"#,
+        "The job fails when its program has not started by then.",
+    ),
+];
 
 /// `spec.muster`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::Dialect;
+use crate::{Dialect, muster_fields};
 
 /// API group.
 pub const GROUP: &str = "batch.tensorstack.dev";
@@ -21,6 +21,7 @@ const API_VERSION: &str = "batch.tensorstack.dev/v1beta1";
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: "t9k",
+    fields: &[types::FIELDS, muster_fields::FIELDS],
     // The platform has no field that would hand a job to another controller.
     managed_elsewhere: |_| false,
     lower: lower::lower,

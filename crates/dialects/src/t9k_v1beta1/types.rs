@@ -2,6 +2,8 @@
 //! this one version has had. A field of the wrong shape is an error that names its path, and then
 //! counts as absent. Fills in nothing and judges no value.
 
+mod field_list;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -10,6 +12,8 @@ use crate::FieldError;
 use crate::fields::{Place, Reader};
 use crate::muster_fields::{self, Muster};
 use crate::template;
+
+pub(super) use field_list::FIELDS;
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,8 +76,17 @@ pub struct Worker {
     pub template: Value,
     /// `processesPerWorker`, of the first shape.
     pub processes_per_worker: Option<i64>,
-    /// `processRecovery`, of the first shape: the limit, where it is enabled.
-    pub process_recovery: Option<Option<i64>>,
+    /// `processRecovery`, of the first shape.
+    pub process_recovery: Option<Recovery>,
+}
+
+/// `spec.worker.processRecovery`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// `enable`.
+    pub enable: bool,
+    /// `limit`.
+    pub limit: Option<i64>,
 }
 
 /// `spec.mpiConfig`.
@@ -208,14 +221,12 @@ fn worker(reader: &mut Reader, place: &Place<'_>) -> Option<Worker> {
     let template = place.field("template");
     template::look(reader, &template);
     let recovery = place.field("processRecovery");
-    let process_recovery = match reader.object(&recovery) {
-        Some(_) => {
-            let limit = int32(reader, &recovery.field("limit"));
-            let enabled = reader.boolean(&recovery.field("enable"));
-            Some(limit.filter(|_| enabled == Some(true)))
-        }
-        None => None,
-    };
+    let process_recovery = reader.object(&recovery).map(|_| Recovery {
+        enable: reader
+            .boolean(&recovery.field("enable"))
+            .unwrap_or_default(),
+        limit: int32(reader, &recovery.field("limit")),
+    });
     let extra = place.field("extraMPIArgs");
     Some(Worker {
         replicas: int32(reader, &place.field("replicas")),

@@ -118,13 +118,12 @@ fn first_words(worker: &Worker) -> Vec<String> {
     if let Some(count) = worker.processes_per_worker {
         words.extend(["-N".to_owned(), count.to_string()]);
     }
-    if let Some(Some(limit)) = worker.process_recovery {
-        let limit = limit.to_string();
-        words.extend([
-            "--enable-recovery".to_owned(),
-            "--max-restarts".to_owned(),
-            limit,
-        ]);
+    let recovery = worker.process_recovery.unwrap_or_default();
+    if recovery.enable {
+        words.push("--enable-recovery".to_owned());
+        if let Some(limit) = recovery.limit {
+            words.extend(["--max-restarts".to_owned(), limit.to_string()]);
+        }
     }
     words
 }
