@@ -2,6 +2,7 @@
 //! on, carries signals to the whole tree, and leaves a verdict of its own. Must not know launchers
 //! beyond their environment (`surroundings`) and their sessions (`census`).
 
+mod callers;
 mod census;
 mod surroundings;
 
@@ -16,6 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getuid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
 use crate::contract;
 use crate::session_record::SessionRecord;
@@ -24,6 +26,7 @@ use crate::tree::{Process, Tree, new_mark};
 use crate::unstartable;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
+use callers::Callers;
 use census::{Census, Trouble};
 use surroundings::Surroundings;
 
@@ -76,6 +79,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         run_directory,
         census: Census {
             records: Vec::new(),
+            callers: Callers::default(),
             asked: contract::workers(),
             counts_hosts: !is_off(contract::CENSUS),
             watches_ranks: !is_off(contract::RANK_WATCH),
@@ -193,7 +197,7 @@ impl Run {
     /// Until the command has ended, or must be ended; the trouble for which it must, if it is not
     /// that it was told to.
     fn watch(&mut self) -> Option<Trouble> {
-        let mut trouble: Option<(Trouble, Instant)> = None;
+        let mut trouble: Option<(Trouble, Option<Caller>, Instant)> = None;
         let mut shims_looked_at = Instant::now();
         loop {
             if self.child.exit.ending().is_some() {
@@ -212,11 +216,16 @@ impl Run {
             let shims_due = shims_looked_at.elapsed() >= SHIM_LOOK_INTERVAL;
             if self.look() || shims_due {
                 shims_looked_at = Instant::now();
+                let before = trouble.map(|(_, caller, since)| (caller, since));
                 let now = self.census.trouble(shim_lives);
-                let since = trouble.map_or_else(Instant::now, |(_, since)| since);
-                trouble = now.map(|trouble| (trouble, since));
+                trouble = now.map(|(trouble, caller)| {
+                    // Another launcher has the same time to notice by itself.
+                    let same = before.filter(|(other, _)| *other == caller);
+                    let since = same.map_or_else(Instant::now, |(_, since)| since);
+                    (trouble, caller, since)
+                });
             }
-            if let Some((trouble, since)) = &trouble
+            if let Some((trouble, _, since)) = &trouble
                 && since.elapsed() >= trouble.patience()
                 && self.stopped.is_none()
             {
@@ -234,7 +243,17 @@ impl Run {
         if let Some(records) = records {
             self.census.records = records;
         }
-        new
+        let census = &mut self.census;
+        let now = ticks_since_boot();
+        let changed = census.callers.look(&census.records, now, Caller::lives);
+        if changed && let Some(directory) = &self.run_directory.path {
+            let (forgotten, records): (Vec<_>, _) = std::mem::take(&mut census.records)
+                .into_iter()
+                .partition(|record| census.callers.is_forgotten(record.caller));
+            census.records = records;
+            forgotten.iter().for_each(|record| record.remove(directory));
+        }
+        new || changed
     }
 
     /// Signals that end go to everyone but our shims: Intel's `mpirun` is a script that would keep

@@ -10,7 +10,10 @@ mod fields;
 mod kubeflow;
 pub mod kubeflow_v1;
 pub mod kubeflow_v2beta1;
+mod muster_fields;
 mod muster_status;
+mod names;
+pub mod t9k_v1beta1;
 mod template;
 mod time;
 
@@ -20,14 +23,24 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Every resource that is served, with the dialects that its objects are written in.
-pub const RESOURCES: &[Resource] = &[Resource {
-    group: kubeflow::GROUP,
-    version: kubeflow::STORED_VERSION,
-    kind: kubeflow::KIND,
-    plural: kubeflow::PLURAL,
-    is_required: true,
-    dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
-}];
+pub const RESOURCES: &[Resource] = &[
+    Resource {
+        group: kubeflow::GROUP,
+        version: kubeflow::STORED_VERSION,
+        kind: kubeflow::KIND,
+        plural: kubeflow::PLURAL,
+        is_required: true,
+        dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
+    },
+    Resource {
+        group: t9k_v1beta1::GROUP,
+        version: t9k_v1beta1::VERSION,
+        kind: t9k_v1beta1::KIND,
+        plural: t9k_v1beta1::PLURAL,
+        is_required: false,
+        dialects: &[t9k_v1beta1::DIALECT],
+    },
+];
 
 /// One stored resource. Several API versions of it may be written; the operator reads and writes
 /// one.

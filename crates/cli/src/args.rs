@@ -1,0 +1,358 @@
+//! The grammar: verbs, flags and their help, in kubectl's spelling. Decides words only; what a
+//! verb does is in its file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::out::Colour;
+
+/// Runs MPI jobs: the same YAML on this machine or on a Kubernetes cluster
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Flags that every verb takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// Namespace; default: the file's, then the context's
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) namespace: Option<String>,
+    /// Context of the kubeconfig
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) context: Option<String>,
+    /// Path of a kubeconfig; default: the variable KUBECONFIG, then ~/.kube/config
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Speak to the jobs of this machine, not to a cluster
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) local: bool,
+    /// No progress, only errors and data
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+    /// More words; twice for the log of the controller
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+    /// When to colour
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        help_heading = "Global options"
+    )]
+    pub(crate) color: Colour,
+    /// One line per change instead of a block that is redrawn
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) no_progress: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a job on this machine, with no cluster
+    Run(RunArgs),
+    /// Keep a cluster on this machine, for kubectl and `--local`
+    Up(UpArgs),
+    /// End the cluster of `muster up`
+    Down,
+    /// Give a job to a cluster
+    Submit(SubmitArgs),
+    /// List jobs
+    Get(GetArgs),
+    /// Show a job, its pods and its events
+    Describe(NameArgs),
+    /// Say why a job waits, or why it failed
+    Why(NameArgs),
+    /// Print what a job's programs wrote
+    Logs(LogsArgs),
+    /// Wait until a job is over, and end as it did
+    Wait(WaitArgs),
+    /// Stop a job and remove it
+    #[command(alias = "delete")]
+    Cancel(CancelArgs),
+    /// Say everything that is wrong with a file, with line and column
+    Lint(LintArgs),
+    /// Print every object that a job would become
+    Render(RenderArgs),
+    /// Explain the fields of an MPIJob
+    Fields(FieldsArgs),
+    /// Print a job made from flags
+    Generate(GenerateArgs),
+    /// Print a completion script for a shell
+    Completion(CompletionArgs),
+    /// Print the version
+    Version(VersionArgs),
+}
+
+impl Verb {
+    /// The process ends as the job did, so that muster's own trouble needs another code.
+    pub(crate) fn ends_as_its_job(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Wait(_) => true,
+            Self::Submit(args) => args.wait,
+            _ => false,
+        }
+    }
+}
+
+/// Forms of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// TYPE/NAME
+    Name,
+    /// A table with more columns
+    Wide,
+}
+
+/// A file of jobs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileArg {
+    /// File of one or more objects; - is stdin
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
+    file: Option<String>,
+    /// The same as FILE, in kubectl's spelling
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "file")]
+    filename: Option<String>,
+}
+
+impl FileArg {
+    /// The name, however it was given.
+    pub(crate) fn name(&self) -> &str {
+        let given = self.file.as_deref().or(self.filename.as_deref());
+        given.expect("clap requires one of the two")
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// json: findings as data on stdout
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// yaml, json or name
+    #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
+    pub(crate) output: Output,
+    /// Suffix of host names, e.g. cluster.local
+    #[arg(long, default_value = "")]
+    pub(crate) cluster_domain: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FieldsArgs {
+    /// DIALECT[.PATH] or PATH, e.g. spec.runPolicy or v2beta1.spec.slotsPerWorker
+    pub(crate) path: Option<String>,
+    /// All fields below, not only the next level
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// json: for editors
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    #[command(subcommand)]
+    pub(crate) what: Generate,
+}
+
+/// What can be generated.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Generate {
+    /// An OpenMPI job, with the parameters of the ksonnet component of that name
+    Openmpi(Box<crate::verbs::generate::OpenMpi>),
+    /// An MPIJob for kubeflow.org/v2beta1
+    Mpijob(crate::verbs::generate::MpiJob),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// json or yaml
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Output>,
+}
+
+/// A job that exists.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NameArgs {
+    /// NAME, TYPE/NAME, or @last for the last local run
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// Follow the job, and end as it does
+    #[arg(short, long, visible_alias = "watch")]
+    pub(crate) wait: bool,
+    /// Follow the launcher's output too
+    #[arg(long, requires = "wait")]
+    pub(crate) logs: bool,
+    /// server: ask the cluster, change nothing; client: check only the file
+    #[arg(long, value_parser = ["client", "server"])]
+    pub(crate) dry_run: Option<String>,
+    /// json, yaml or name
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Output>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// NAME, TYPE/NAME or @last; all jobs without one
+    pub(crate) name: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+    /// Labels of jobs
+    #[arg(short = 'l', long, default_value = "")]
+    pub(crate) selector: String,
+    /// json, yaml, name or wide
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Output>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    pub(crate) job: NameArgs,
+    /// Of the launcher; this is the default
+    #[arg(long, group = "whose")]
+    pub(crate) launcher: bool,
+    /// Of workers: 0, 2-5, or 0,3
+    #[arg(long, value_name = "LIST", group = "whose")]
+    pub(crate) worker: Option<String>,
+    /// Of ranks: their lines in the launcher's output, where mpirun marks them
+    #[arg(long, value_name = "LIST", group = "whose")]
+    pub(crate) rank: Option<String>,
+    /// Of one container; the main one without it
+    #[arg(short, long)]
+    pub(crate) container: Option<String>,
+    /// Go on as more is written
+    #[arg(short = 'F', long)]
+    pub(crate) follow: bool,
+    /// So many lines from the end
+    #[arg(long)]
+    pub(crate) tail: Option<u64>,
+    /// As old as this: 90, 5m, 2h
+    #[arg(long, value_parser = duration)]
+    pub(crate) since: Option<u64>,
+    /// Of the container's start before this one
+    #[arg(short, long)]
+    pub(crate) previous: bool,
+    /// The time before each line
+    #[arg(long)]
+    pub(crate) timestamps: bool,
+    /// Only lines that hold this text
+    #[arg(long)]
+    pub(crate) grep: Option<String>,
+    /// The pod's name before each line
+    #[arg(long)]
+    pub(crate) label: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) job: NameArgs,
+    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<u64>,
+    /// json: the verdict on stdout
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// NAME or TYPE/NAME
+    #[arg(required = true)]
+    pub(crate) names: Vec<String>,
+}
+
+/// Seconds, or a number with s, m or h.
+fn duration(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(digits) => (digits, &text[digits.len()..]),
+        None => (text, "s"),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("{text:?} is no time: write 90, 5m or 2h"))?;
+    Ok(number.saturating_mul(match unit {
+        "h" => 3600,
+        "m" => 60,
+        _ => 1,
+    }))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<u64>,
+    /// json: the verdict on stdout, and the program's output on stderr
+    #[arg(short, long, value_parser = ["json"])]
+    pub(crate) output: Option<String>,
+    /// What the launcher runs instead of the file's command
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// How pods become processes of this machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// A directory tree to run in, instead of this machine's own
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// A file or directory of this machine at a place where containers expect one
+    #[arg(long = "mount", value_name = "SOURCE:TARGET[:ro]")]
+    pub(crate) mounts: Vec<String>,
+    /// A variable for every container: NAME takes this shell's value, NAME=VALUE sets one
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// Port of the API on 127.0.0.1; any that is free without it
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Stay in the foreground
+    #[arg(long)]
+    pub(crate) foreground: bool,
+}

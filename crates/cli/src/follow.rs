@@ -1,0 +1,241 @@
+//! Following a job to its end: says what changes on stderr, and what became of it at the end.
+//! Decides when a change is worth a line; the verdict comes from the job's status alone.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::{AsyncBufReadExt as _, FutureExt as _};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::args::Global;
+use crate::exit::{self, Failure};
+use crate::out::{GREEN, painted};
+use crate::site::{LogOptions, Site};
+use crate::view::{JobView, launcher};
+use crate::{out, verdict};
+
+/// The block is for waiting that can be felt.
+const QUIET: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(120);
+/// A line that says that nothing changed.
+const STILL: Duration = Duration::from_secs(30);
+/// Lines of a failed program that are shown again, and among how many they are looked for.
+const LAST_LINES: usize = 5;
+const LOOKED_AT: u64 = 30;
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) struct Over {
+    pub(crate) code: u8,
+    pub(crate) json: Value,
+}
+
+/// Somebody who watches.
+pub(crate) struct Follower<'a> {
+    site: &'a Site,
+    quiet: bool,
+    bar: ProgressBar,
+    live: bool,
+    since: Instant,
+    /// The program's output goes to the same terminal.
+    pub(crate) shares_terminal: bool,
+}
+
+impl<'a> Follower<'a> {
+    pub(crate) fn new(global: &Global, site: &'a Site) -> Self {
+        let live = out::is_live() && !global.no_progress && !global.quiet;
+        let target = if live {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style = ProgressStyle::with_template("  {spinner} {msg}  {elapsed_precise}");
+        bar.set_style(style.expect("the template is constant"));
+        Self {
+            site,
+            quiet: global.quiet,
+            bar,
+            live,
+            since: Instant::now(),
+            shares_terminal: false,
+        }
+    }
+
+    /// Until the job is over.
+    pub(crate) async fn until_over(&self, name: &str) -> Result<Over> {
+        let job = self.until(name, |_| {}).await?;
+        self.conclude(JobView(&job)).await
+    }
+
+    /// The same, with the launcher's output on stdout.
+    pub(crate) async fn until_over_with_logs(&self, name: &str) -> Result<Over> {
+        let logs = self.logs(name).fuse();
+        let over = self.until_over(name).fuse();
+        futures::pin_mut!(logs, over);
+        loop {
+            futures::select! {
+                result = over => return result,
+                // Its end says nothing about the job.
+                _ = logs => {}
+            }
+        }
+    }
+
+    async fn logs(&self, name: &str) -> Result<()> {
+        let options = |container: &str| LogOptions {
+            container: container.to_owned(),
+            follow: true,
+            ..LogOptions::default()
+        };
+        loop {
+            let job = self.site.job(name).await?;
+            let pods = self.site.pods(JobView(&job)).await?;
+            let started = launcher(&pods).filter(|pod| pod.phase() != "Pending");
+            let Some(pod) = started else {
+                self.site.changed(JobView(&job)).await?;
+                continue;
+            };
+            let mut reader = self.site.log(pod, &options(pod.main_container())).await?;
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line).await? > 0 {
+                self.bar
+                    .suspend(|| out::data(&String::from_utf8_lossy(&line)));
+                line.clear();
+            }
+            return Ok(());
+        }
+    }
+
+    /// Until the job is over, as it then is; `seen` hears of every state on the way.
+    pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Value> {
+        let mut said = String::new();
+        let mut last = Instant::now();
+        let mut known = false;
+        loop {
+            let job = match self.site.job(name).await {
+                Ok(job) => job,
+                Err(_) if known => return Err(gone(name).into()),
+                Err(error) => return Err(error),
+            };
+            known = true;
+            seen(&job);
+            let view = JobView(&job);
+            if view.is_finished() {
+                self.bar.finish_and_clear();
+                return Ok(job);
+            }
+            let line = state(view);
+            if line != said {
+                self.say(view, &line);
+                said = line;
+                last = Instant::now();
+            } else if last.elapsed() >= STILL {
+                self.say(view, &format!("{said} (unchanged)"));
+                last = Instant::now();
+            }
+            if self.live && self.since.elapsed() >= QUIET && !self.is_over_output(view) {
+                self.bar.enable_steady_tick(TICK);
+            }
+            let pause = if self.live { QUIET } else { STILL };
+            let _ = tokio::time::timeout(pause, self.site.changed(view)).await;
+        }
+    }
+
+    /// Once the program writes, its lines are the progress; a block between them would be in the
+    /// way.
+    fn is_over_output(&self, job: JobView<'_>) -> bool {
+        let shared = self.shares_terminal && job.phase() == "Running";
+        if shared {
+            self.bar.finish_and_clear();
+        }
+        shared
+    }
+
+    fn say(&self, job: JobView<'_>, line: &str) {
+        if self.live {
+            self.bar.set_message(format!("{}  {line}", job.name()));
+        } else if !self.quiet {
+            out::note(&format!("{:.0} {} {line}\n", Timestamp::now(), job.name()));
+        }
+    }
+
+    /// Says what became of it.
+    pub(crate) async fn conclude(&self, job: JobView<'_>) -> Result<Over> {
+        let pods = self.site.pods(job).await?;
+        let code = verdict::exit_code(job, &pods);
+        if code != 0 {
+            let last = last_lines(self.site, &pods).await;
+            out::note(&verdict::failure(job, &pods, &last));
+        } else if !self.quiet {
+            let took = job.seconds().unwrap_or(0.0);
+            let ranks = job.ranks().unwrap_or(0);
+            out::note(&if self.live {
+                let mark = painted("✔", GREEN);
+                format!(
+                    "{mark} {} succeeded in {took:.1}s   ranks {ranks}\n",
+                    job.name()
+                )
+            } else {
+                format!(
+                    "{:.0} {} succeeded took={took:.1}s ranks={ranks} exit=0\n",
+                    Timestamp::now(),
+                    job.name()
+                )
+            });
+        }
+        Ok(Over {
+            code,
+            json: verdict::as_json(job, &pods),
+        })
+    }
+}
+
+fn gone(name: &str) -> Failure {
+    Failure {
+        code: exit::STOPPED,
+        text: format!("{name} was deleted while it was followed"),
+    }
+}
+
+fn state(job: JobView<'_>) -> String {
+    let phase = match job.phase() {
+        "" => "Submitted",
+        phase => phase,
+    };
+    let mut line = phase.to_lowercase();
+    for (name, value) in [("ready", job.word("ready")), ("reason", job.word("reason"))] {
+        if !value.is_empty() {
+            line += &format!(" {name}={value}");
+        }
+    }
+    line
+}
+
+/// The end of the launcher's log.
+pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
+    let Some(pod) = launcher(pods) else {
+        return Vec::new();
+    };
+    let options = LogOptions {
+        container: pod.main_container().to_owned(),
+        tail: Some(LOOKED_AT),
+        ..LogOptions::default()
+    };
+    let Ok(mut reader) = site.log(pod, &options).await else {
+        return Vec::new();
+    };
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
+    while matches!(reader.read_until(b'\n', &mut line).await, Ok(1..)) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        // Rulers and the agent's own summary say nothing new.
+        if text.contains(|char: char| char.is_alphanumeric()) && !text.starts_with("muster-agent:")
+        {
+            lines.push(text);
+        }
+        line.clear();
+    }
+    lines.split_off(lines.len().saturating_sub(LAST_LINES))
+}

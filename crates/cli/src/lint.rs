@@ -1,0 +1,238 @@
+//! Everything that is wrong with a file, at once. Decides the order in which a document is asked:
+//! is it a job at all, does it use fields that exist, do they hold what they may, and would the
+//! dialect take it. How findings look is `lint/show.rs`.
+
+mod command_line;
+mod fields;
+mod show;
+
+use serde_json::Value;
+
+use crate::manifest::{self, Api, Manifest};
+use crate::schema;
+use crate::yaml::{Document, Mark};
+
+pub(crate) use fields::nearest;
+pub(crate) use show::{as_json, as_text};
+
+/// One thing to know about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    /// A word: `UnknownField`, `Invalid`…
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) mark: Option<Mark>,
+    /// What stands beside the mark.
+    pub(crate) label: String,
+    /// What to do, when the label does not say it.
+    pub(crate) advice: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// The job cannot run as written.
+    Error,
+    /// It can, and probably not as meant.
+    Warning,
+}
+
+impl Severity {
+    /// The word.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// A field that only one API has, and that API.
+const TELLTALES: &[(&str, &str)] = &[
+    ("/spec/mpiReplicaSpecs", "kubeflow.org MPIJob"),
+    ("/spec/worker", "batch.tensorstack.dev/v1beta1 MPIJob"),
+    ("/spec/runMode", "batch.tensorstack.dev/v1beta1 MPIJob"),
+    ("/spec/numWorkers", "batch.test.bdap.com/v1 MPIJob"),
+    ("/spec/controllerImage", "muster.dev/v1alpha1 OpenMPI"),
+];
+
+/// All findings of a file, in the order of its lines.
+pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
+    let documents = match &manifest.documents {
+        Ok(documents) => documents,
+        Err(malformed) => {
+            return vec![Finding {
+                severity: Severity::Error,
+                reason: "MalformedYaml",
+                message: format!("{} is no YAML: {}", manifest.name, malformed.message),
+                mark: malformed.mark,
+                label: "here".to_owned(),
+                advice: String::new(),
+            }];
+        }
+    };
+    let mut findings: Vec<Finding> = documents.iter().flat_map(document).collect();
+    if documents.is_empty() {
+        let message = format!("{} holds no object", manifest.name);
+        findings.push(error("Empty", message, None));
+    }
+    findings.sort_by_key(|finding| (finding.mark, finding.severity));
+    findings
+}
+
+/// Whether any finding keeps the file from running.
+pub(crate) fn has_errors(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error)
+}
+
+fn error(reason: &'static str, message: String, mark: Option<Mark>) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        reason,
+        message,
+        mark,
+        label: String::new(),
+        advice: String::new(),
+    }
+}
+
+fn document(document: &Document) -> Vec<Finding> {
+    let object = &document.value;
+    if !object.is_object() {
+        let message = "a document must be an object with apiVersion and kind".to_owned();
+        return vec![error("Invalid", message, document.value_mark(""))];
+    }
+    for field in ["apiVersion", "kind"] {
+        if manifest::text(object, field).is_empty() {
+            let message = format!("{field} is missing, so nobody knows what this object is");
+            return vec![error("Invalid", message, document.value_mark(""))];
+        }
+    }
+    match manifest::api(object) {
+        Some(dialect) => job(document, dialect),
+        None => stranger(document),
+    }
+}
+
+/// Not a job of ours: a companion such as a ConfigMap, or a job that is misspelled.
+fn stranger(document: &Document) -> Vec<Finding> {
+    let object = &document.value;
+    let (version, kind) = (
+        manifest::text(object, "apiVersion"),
+        manifest::text(object, "kind"),
+    );
+    let resembles = |known: &str, given: &str| strsim::damerau_levenshtein(known, given) <= 2;
+    let known: Vec<String> = manifest::apis()
+        .iter()
+        .map(|dialect| format!("{} {}", manifest::api_version(dialect), dialect.kind))
+        .collect();
+    let of_a_job = manifest::apis().iter().any(|dialect| {
+        resembles(dialect.kind, kind) || version.split('/').next() == Some(dialect.group)
+    });
+    if !of_a_job {
+        return Vec::new();
+    }
+    let at = if manifest::apis().iter().any(|dialect| dialect.kind == kind) {
+        "/apiVersion"
+    } else {
+        "/kind"
+    };
+    let mut finding = error(
+        "UnknownKind",
+        format!("{version} {kind} is no job that muster knows"),
+        document.value_mark(at),
+    );
+    finding.label = format!("muster knows {}", known.join(", "));
+    vec![finding]
+}
+
+fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
+    let schema = schema::of(dialect.group, dialect.version, dialect.kind);
+    let mut findings = match schema {
+        Some(schema) => fields::check(document, dialect, schema),
+        None => Vec::new(),
+    };
+    findings.extend(foreign_fields(document, dialect));
+    let object = &document.value;
+    match manifest::lower(object) {
+        Some(Err(errors)) => {
+            let told = findings.clone();
+            let new = errors.iter().filter_map(|problem| {
+                let pointer = pointer(&problem.path);
+                let finding = Finding {
+                    label: problem.problem.clone(),
+                    ..error(
+                        "Invalid",
+                        format!("{}: {}", problem.path, problem.problem),
+                        document.value_mark(&pointer),
+                    )
+                };
+                let said = told.iter().any(|told| told.mark == finding.mark);
+                (!said).then_some(finding)
+            });
+            findings.extend(new);
+        }
+        // What a misspelled field was to say is not known, so neither is what follows from it.
+        Some(Ok(job)) if findings.is_empty() => {
+            findings.extend(command_line::check(document, &job))
+        }
+        Some(Ok(_)) | None => {}
+    }
+    if manifest::name(object).is_empty() && object.pointer("/metadata/generateName").is_none() {
+        let message = "metadata.name is missing".to_owned();
+        let said = findings
+            .iter()
+            .any(|finding| finding.message.contains("metadata.name"));
+        if !said {
+            findings.push(error("Invalid", message, document.key_mark("/metadata")));
+        }
+    }
+    findings
+}
+
+/// Fields of another API, all explained at once: the apiVersion is wrong, not each of them.
+fn foreign_fields(document: &Document, dialect: &Api) -> Option<Finding> {
+    let own = format!("{} {}", manifest::api_version(dialect), dialect.kind);
+    let (pointer, other) = TELLTALES.iter().find(|(pointer, api)| {
+        !api.starts_with(dialect.group) && document.value.pointer(pointer).is_some()
+    })?;
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    let mut finding = error(
+        "Invalid",
+        format!("{field} belongs to {other}, but apiVersion and kind say {own}"),
+        document.key_mark(pointer),
+    );
+    finding.advice = format!("write the apiVersion and kind of {other}, or remove {field}");
+    Some(finding)
+}
+
+/// `spec.mpiReplicaSpecs[Worker].replicas` as a JSON pointer.
+fn pointer(path: &str) -> String {
+    let mut pointer = String::new();
+    for part in path.split('.') {
+        let (name, rest) = part
+            .split_once('[')
+            .map_or((part, ""), |(name, rest)| (name, rest));
+        pointer.push('/');
+        pointer.push_str(name);
+        for key in rest.split('[').filter(|key| !key.is_empty()) {
+            pointer.push('/');
+            pointer.push_str(&crate::yaml::escaped(key.trim_end_matches(']')));
+        }
+    }
+    pointer
+}
+
+/// A string value at a pointer.
+fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests;

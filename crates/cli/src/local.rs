@@ -1,0 +1,10 @@
+//! This machine as a cluster: `cluster` brings API, controller and runner together, `runner` obeys
+//! the cluster's kubelet with processes, `stages` is what runs inside a container before its
+//! program does.
+
+pub(crate) mod cluster;
+pub(crate) mod here;
+pub(crate) mod loopback;
+pub(crate) mod output;
+pub(crate) mod runner;
+pub(crate) mod stages;

@@ -1,0 +1,329 @@
+//! API, controllers and processes in one: drives the cluster's steps, hands its orders to the
+//! runner and the runner's reports back, and runs the real controller beside it. Decides only who
+//! hears what, in which order things start, and that nothing outlives it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use controller::Scope;
+use futures::stream;
+use jiff::Timestamp;
+use kube::Client;
+use minicluster::kubelet::Report;
+use minicluster::service::{LogStream, Shared};
+use minicluster::{Cluster, Config, LogQuery};
+use planner::job::Transport;
+use planner::observed::Site as PlannerSite;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::here;
+use super::runner::library::{Book, Library};
+use super::runner::{Runner, Settings, Tee, live_logs, log};
+use crate::schema;
+use crate::site::LogOptions;
+use crate::state;
+
+/// How often volumes are compared with their ConfigMaps and Secrets.
+const REFRESH: Duration = Duration::from_secs(2);
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Jobs that the controller looks at at once.
+const CONCURRENCY: u16 = 16;
+/// The image that the runner knows.
+const AGENT_IMAGE: &str = "muster-agent";
+
+/// What a caller may want of the pods.
+pub(crate) enum Wish {
+    /// A signal to the launchers' programs.
+    SignalLaunchers(i32),
+    /// End everything at once; answered when it is.
+    End(oneshot::Sender<()>),
+}
+
+/// A cluster that runs on this machine.
+pub(crate) struct Local {
+    pub(crate) shared: Shared,
+    wishes: mpsc::UnboundedSender<Wish>,
+    controller: JoinHandle<Result<()>>,
+    driver: JoinHandle<()>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Local {
+    /// Starts everything; the definitions are installed when this returns.
+    pub(crate) async fn start(settings: Settings, tee: Box<Tee>) -> Result<Self> {
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).context("this machine has no random numbers")?;
+        let config = Config {
+            seed: u64::from_le_bytes(seed),
+            node: Some(here::node()),
+            ..Config::default()
+        };
+        let logs = settings.directory.clone();
+        let open = move |query: LogQuery| open_log(logs.clone(), query);
+        let shared = Shared::new(Cluster::new(config), Timestamp::now, open);
+        install(&shared)?;
+        let transport = match settings.agent {
+            Some(_) => Transport::Agent,
+            None => Transport::Ssh,
+        };
+        let agent_image = settings.agent.as_ref().map(|_| AGENT_IMAGE.to_owned());
+        let (reporter, reports) = mpsc::unbounded_channel();
+        let library = library(shared.clone());
+        let runner = Runner::new(settings, library, reporter, tee);
+        let (wishes, wished) = mpsc::unbounded_channel();
+        let driver = tokio::task::spawn(drive(shared.clone(), runner, reports, wished));
+        let scope = Scope {
+            site: PlannerSite {
+                agent_image,
+                transport,
+                ..PlannerSite::default()
+            },
+            namespace: None,
+            concurrency: CONCURRENCY,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let client = client(&shared);
+        let controller = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            controller::operate(client, scope, stopped).await
+        });
+        Ok(Self {
+            shared,
+            wishes,
+            controller,
+            driver,
+            stop,
+        })
+    }
+
+    /// A client of its API.
+    pub(crate) fn client(&self) -> Client {
+        client(&self.shared)
+    }
+
+    /// A signal to the programs of all launchers.
+    pub(crate) fn signal_launchers(&self, number: i32) {
+        let _ = self.wishes.send(Wish::SignalLaunchers(number));
+    }
+
+    /// Ends every process, and everything else with them.
+    pub(crate) async fn end(self) {
+        let (done, ended) = oneshot::channel();
+        if self.wishes.send(Wish::End(done)).is_ok() {
+            let _ = ended.await;
+        }
+        drop(self.stop);
+        self.controller.abort();
+        self.driver.abort();
+    }
+
+    /// Everything that should be remembered.
+    pub(crate) fn record(&self) -> state::Record {
+        let all = |path: &str| {
+            let list = read(&self.shared, path).unwrap_or_default();
+            list["items"].as_array().cloned().unwrap_or_default()
+        };
+        let stored = crate::manifest::apis().iter().filter(|api| api.is_stored);
+        let jobs = stored.flat_map(|dialect| {
+            let jobs = all(&format!(
+                "/apis/{}/{}/{}",
+                dialect.group, dialect.version, dialect.plural
+            ));
+            jobs.into_iter().map(|mut job| {
+                job["apiVersion"] = crate::manifest::api_version(dialect).into();
+                job["kind"] = dialect.kind.into();
+                job
+            })
+        });
+        state::Record::of(jobs.collect(), all("/api/v1/pods"), all("/api/v1/events"))
+    }
+}
+
+fn client(shared: &Shared) -> Client {
+    Client::new(shared.service(), "default")
+}
+
+fn install(shared: &Shared) -> Result<()> {
+    for definition in schema::definitions() {
+        let request = http::Request::post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=muster",
+        )
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(definition)?)?;
+        let answer = shared.handle(request);
+        if !answer.status().is_success() {
+            bail!(
+                "the local cluster refused a definition of this version: {}",
+                answer.status()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn read(shared: &Shared, path: &str) -> Option<Value> {
+    let request = http::Request::get(path).body(Vec::new()).ok()?;
+    let answer = shared.handle(request);
+    if !answer.status().is_success() {
+        return None;
+    }
+    match answer.into_body() {
+        minicluster::service::Body::Whole(Some(bytes)) => serde_json::from_slice(&bytes).ok(),
+        _ => None,
+    }
+}
+
+fn library(shared: Shared) -> Arc<Library> {
+    Arc::new(move |book: Book, namespace: &str, name: &str| {
+        let plural = match book {
+            Book::ConfigMap => "configmaps",
+            Book::Secret => "secrets",
+        };
+        read(
+            &shared,
+            &format!("/api/v1/namespaces/{namespace}/{plural}/{name}"),
+        )
+    })
+}
+
+async fn drive(
+    shared: Shared,
+    mut runner: Runner,
+    mut reports: mpsc::UnboundedReceiver<Report>,
+    mut wishes: mpsc::UnboundedReceiver<Wish>,
+) {
+    let mut refresh = tokio::time::interval(REFRESH);
+    loop {
+        for order in shared.tick() {
+            runner.obey(order);
+        }
+        let wake = shared.with(|cluster, now| {
+            let at = cluster.next_wake()?;
+            Some(at.duration_since(now).unsigned_abs())
+        });
+        let alarm = async {
+            match wake {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.changed() => {}
+            Some(report) = reports.recv() => {
+                shared.report(report);
+                while let Ok(report) = reports.try_recv() {
+                    shared.report(report);
+                }
+            }
+            wish = wishes.recv() => match wish {
+                Some(Wish::SignalLaunchers(number)) => runner.signal_launchers(number),
+                Some(Wish::End(done)) => {
+                    runner.end().await;
+                    let _ = done.send(());
+                    return;
+                }
+                None => return,
+            },
+            () = alarm => {}
+            _ = refresh.tick() => runner.refresh_all(),
+        }
+        // A cluster that is never at rest must not keep the others from their turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What a container wrote, and what it still writes if asked for.
+fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
+    let options = LogOptions {
+        container: query.container.clone(),
+        follow: query.follow,
+        tail: query.tail_lines,
+        since_secs: query.since_seconds,
+        previous: query.previous,
+        timestamps: query.timestamps,
+    };
+    let Some(path) = state::log_file(&directory, &query.pod, &query.container, query.previous)
+    else {
+        return Box::pin(stream::empty());
+    };
+    // Asked before reading: what is written after the answer "it runs" is found by the next look.
+    let running = query.follow && live_logs::is_live(&path);
+    let start = LogReader {
+        offset: std::fs::metadata(&path).map_or(0, |meta| meta.len()),
+        path,
+        options,
+        running,
+    };
+    let first = log::read(&start.path)
+        .map(|lines| state::chosen(&lines, &start.options))
+        .unwrap_or_default();
+    let limit = query
+        .limit_bytes
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .unwrap_or(usize::MAX);
+    let first = Bytes::from(first[..first.len().min(limit)].to_vec());
+    let rest = stream::unfold(start, LogReader::next);
+    Box::pin(futures::StreamExt::chain(
+        stream::once(async move { first }),
+        rest,
+    ))
+}
+
+struct LogReader {
+    path: PathBuf,
+    offset: u64,
+    options: LogOptions,
+    running: bool,
+}
+
+impl LogReader {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        while self.running {
+            self.running = live_logs::is_live(&self.path);
+            if let Some(text) = self.more() {
+                return Some((text.into(), self));
+            }
+            if self.running {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        None
+    }
+
+    fn more(&mut self) -> Option<Vec<u8>> {
+        let bytes = tail_of(&self.path, &mut self.offset).ok()?;
+        let lines = log::parse(&bytes);
+        let used: usize = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        self.offset += used as u64;
+        let options = LogOptions {
+            tail: None,
+            since_secs: None,
+            ..self.options.clone()
+        };
+        Some(state::chosen(&lines, &options)).filter(|text| !text.is_empty())
+    }
+}
+
+/// What was added to a file after `offset`; from its beginning when it was replaced by a new one.
+fn tail_of(path: &Path, offset: &mut u64) -> std::io::Result<Vec<u8>> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut file = std::fs::File::open(path)?;
+    if file.metadata()?.len() < *offset {
+        *offset = 0;
+    }
+    file.seek(SeekFrom::Start(*offset))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

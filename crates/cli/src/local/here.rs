@@ -1,0 +1,74 @@
+//! What this machine can do: which isolation the kernel allows, how big it is, where the agent is.
+//! Asked once, before anything runs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use minicluster::NodeConfig;
+
+use super::stages::PROBE;
+use super::stages::recipe::Isolation;
+
+/// The name of the only node.
+pub(crate) const NODE: &str = "this-machine";
+
+/// What the kernel allows, and its own words when that is nothing.
+pub(crate) fn isolation() -> Result<(Isolation, String)> {
+    if std::env::var_os("MUSTER_ISOLATION").is_some_and(|word| word == "bare") {
+        return Ok((Isolation::Bare, "MUSTER_ISOLATION says so".to_owned()));
+    }
+    let answer = Command::new(binary()?)
+        .arg(PROBE)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .context("cannot start this program a second time")?;
+    let word = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    Ok(match Isolation::parse(&word) {
+        Some(isolation) if answer.status.success() => (isolation, String::new()),
+        _ => (Isolation::Bare, word),
+    })
+}
+
+/// This very program.
+pub(crate) fn binary() -> Result<PathBuf> {
+    std::env::current_exe().context("cannot find out where this program is")
+}
+
+/// The agent: named by a variable, or beside this program.
+pub(crate) fn agent() -> Option<PathBuf> {
+    let named = std::env::var_os("MUSTER_AGENT").map(PathBuf::from);
+    let beside = || Some(binary().ok()?.with_file_name("muster-agent"));
+    named.or_else(beside).filter(|path| path.is_file())
+}
+
+/// This machine as a node. It never refuses a pod: who asks for more than there is gets a slow
+/// job, as with mpirun itself.
+pub(crate) fn node() -> NodeConfig {
+    NodeConfig {
+        name: NODE.to_owned(),
+        ip: "127.0.0.1".to_owned(),
+        cpu: "100000".to_owned(),
+        memory: "100000Gi".to_owned(),
+        extended: Vec::new(),
+        pods: 100_000,
+    }
+}
+
+/// A program as a shell would find it.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.exists());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| is_program(file))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

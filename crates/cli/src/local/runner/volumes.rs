@@ -1,0 +1,267 @@
+//! Volumes as directories. Decides which files a volume holds and with which modes, and replaces
+//! them all at once when they change, so that a reader never sees half of an update.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::library::{Book, Library, contents};
+use super::pod::Pod;
+
+/// Mode of files whose volume does not say.
+const MODE: u32 = 0o644;
+/// The link that is switched; its name is the kubelet's, because programs watch it.
+const DATA: &str = "..data";
+
+/// A file of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct File {
+    bytes: Vec<u8>,
+    mode: u32,
+}
+
+type Files = BTreeMap<PathBuf, File>;
+
+/// Makes or updates every volume of a pod below `directory`. An error names what is missing and
+/// may be cured by another try.
+pub(crate) fn fill(pod: Pod<'_>, directory: &Path, library: &Library) -> Result<()> {
+    for volume in pod.volumes() {
+        let name = volume["name"].as_str().unwrap_or("");
+        let place = directory.join(name);
+        if let Some(files) = files(pod, volume, library)? {
+            write(&place, &files).with_context(|| format!("cannot write volume {name}"))?;
+        } else if volume.get("hostPath").is_some() {
+            host_path(&volume["hostPath"])?;
+        } else {
+            make_directory(&place).with_context(|| format!("cannot make volume {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a volume's contents lie on this machine.
+pub(crate) fn source(pod: Pod<'_>, directory: &Path, mount: &Value) -> Result<PathBuf> {
+    let name = mount["name"].as_str().unwrap_or("");
+    let volume = pod.volumes().find(|volume| volume["name"] == name);
+    let volume = volume.with_context(|| format!("the pod has no volume {name:?}"))?;
+    let base = match volume["hostPath"]["path"].as_str() {
+        Some(path) => PathBuf::from(path),
+        None => directory.join(name),
+    };
+    let Some(below) = mount["subPath"].as_str().filter(|path| !path.is_empty()) else {
+        return Ok(base);
+    };
+    if !is_below(Path::new(below)) {
+        bail!("subPath {below:?} of volume {name} leaves the volume");
+    }
+    let path = base.join(below);
+    if !path.exists() && volume.get("emptyDir").is_some() {
+        make_directory(&path)?;
+    }
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("volume {name} has no {below}"))?;
+    Ok(path)
+}
+
+fn is_below(path: &Path) -> bool {
+    path.components()
+        .all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    // Any user of the pod may write there, as on a cluster.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777))
+}
+
+fn host_path(volume: &Value) -> Result<()> {
+    let path = volume["path"].as_str().unwrap_or("");
+    match volume["type"].as_str().unwrap_or("") {
+        "DirectoryOrCreate" => fs::create_dir_all(path)?,
+        "FileOrCreate" if !Path::new(path).exists() => fs::write(path, "")?,
+        "Directory" if !Path::new(path).is_dir() => bail!("hostPath {path} is no directory"),
+        "File" if !Path::new(path).is_file() => bail!("hostPath {path} is no file"),
+        _ if !Path::new(path).exists() => bail!("hostPath {path} does not exist"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The files of a volume that is made of objects; none for a plain directory.
+fn files(pod: Pod<'_>, volume: &Value, library: &Library) -> Result<Option<Files>> {
+    let source = |kind: &str| volume.get(kind).filter(|source| source.is_object());
+    let mut files = Files::new();
+    if let Some(source) = source("projected") {
+        let mode = mode(source, MODE);
+        for source in source["sources"].as_array().into_iter().flatten() {
+            if let Some(source) = source.get("configMap") {
+                files.extend(from_book(pod, source, Book::ConfigMap, mode, library)?);
+            } else if let Some(source) = source.get("secret") {
+                files.extend(from_book(pod, source, Book::Secret, mode, library)?);
+            } else if let Some(source) = source.get("downwardAPI") {
+                files.extend(from_pod(pod, source, mode)?);
+            }
+        }
+    } else if let Some(source) = source("configMap") {
+        let mode = mode(source, MODE);
+        files = from_book(pod, source, Book::ConfigMap, mode, library)?;
+    } else if let Some(source) = source("secret") {
+        let mode = mode(source, MODE);
+        files = from_book(pod, source, Book::Secret, mode, library)?;
+    } else if let Some(source) = source("downwardAPI") {
+        files = from_pod(pod, source, mode(source, MODE))?;
+    } else {
+        let known = ["emptyDir", "hostPath", "name", "ephemeral"];
+        let mut kinds = volume.as_object().into_iter().flatten();
+        if let Some((kind, _)) = kinds.find(|(kind, _)| !known.contains(&kind.as_str())) {
+            let name = volume["name"].as_str().unwrap_or("");
+            bail!("volume {name}: there is no {kind} on this machine; use hostPath or emptyDir");
+        }
+        return Ok(None);
+    }
+    Ok(Some(files))
+}
+
+fn mode(source: &Value, otherwise: u32) -> u32 {
+    let given = source["defaultMode"].as_u64().or(source["mode"].as_u64());
+    given
+        .and_then(|mode| u32::try_from(mode).ok())
+        .map_or(otherwise, |mode| mode & 0o777)
+}
+
+fn from_book(
+    pod: Pod<'_>,
+    source: &Value,
+    book: Book,
+    default_mode: u32,
+    library: &Library,
+) -> Result<Files> {
+    let name = source["name"]
+        .as_str()
+        .or(source["secretName"].as_str())
+        .unwrap_or("");
+    let optional = source["optional"] == true;
+    let Some(object) = library(book, pod.meta("namespace"), name) else {
+        if optional {
+            return Ok(Files::new());
+        }
+        bail!("{} {name:?} not found", book.as_str());
+    };
+    let mut contents = contents(book, &object);
+    let Some(items) = source["items"].as_array() else {
+        let file = |(key, bytes)| {
+            let mode = default_mode;
+            (PathBuf::from(key), File { bytes, mode })
+        };
+        return Ok(contents.into_iter().map(file).collect());
+    };
+    let mut files = Files::new();
+    for item in items {
+        let key = item["key"].as_str().unwrap_or("");
+        let path = PathBuf::from(item["path"].as_str().unwrap_or(key));
+        let mode = mode(item, default_mode);
+        match contents.remove(key) {
+            Some(bytes) if is_below(&path) => {
+                files.insert(path, File { bytes, mode });
+            }
+            Some(_) => bail!("path {} leaves its volume", path.display()),
+            None if optional => {}
+            None => bail!("{} {name:?} has no key {key:?}", book.as_str()),
+        }
+    }
+    Ok(files)
+}
+
+fn from_pod(pod: Pod<'_>, source: &Value, default_mode: u32) -> Result<Files> {
+    let mut files = Files::new();
+    for item in source["items"].as_array().into_iter().flatten() {
+        let path = PathBuf::from(item["path"].as_str().unwrap_or(""));
+        if !is_below(&path) || path.as_os_str().is_empty() {
+            bail!("path {:?} leaves its volume", path.display().to_string());
+        }
+        let text = match item["fieldRef"]["fieldPath"].as_str() {
+            Some(field) => super::environment::field(pod, field, "")?,
+            None => super::environment::resource(pod, None, &item["resourceFieldRef"]),
+        };
+        let file = File {
+            bytes: text.into_bytes(),
+            mode: mode(item, default_mode),
+        };
+        files.insert(path, file);
+    }
+    Ok(files)
+}
+
+/// All files at once: a new directory, then one switch of a link.
+fn write(place: &Path, files: &Files) -> Result<()> {
+    fs::create_dir_all(place)?;
+    let link = place.join(DATA);
+    let old = fs::read_link(&link).ok();
+    if let Some(old) = &old
+        && holds(&place.join(old), files)
+    {
+        return Ok(());
+    }
+    let number = old
+        .as_ref()
+        .and_then(|old| old.to_str()?.trim_start_matches('.').parse::<u64>().ok())
+        .map_or(0, |number| number + 1);
+    let new = format!("..{number}");
+    let _ = fs::remove_dir_all(place.join(&new));
+    fs::create_dir(place.join(&new))?;
+    for (path, file) in files {
+        let path = place.join(&new).join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&path, &file.bytes)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(file.mode))?;
+    }
+    let draft = place.join("..data_tmp");
+    let _ = fs::remove_file(&draft);
+    symlink(&new, &draft)?;
+    fs::rename(&draft, &link)?;
+    for path in files.keys() {
+        if let Some(top) = path.components().next() {
+            let entry = place.join(top);
+            if fs::symlink_metadata(&entry).is_err() {
+                symlink(Path::new(DATA).join(top), &entry)?;
+            }
+        }
+    }
+    if let Some(old) = old {
+        let _ = fs::remove_dir_all(place.join(old));
+    }
+    for entry in fs::read_dir(place)?.flatten() {
+        // A link whose file went away with the update.
+        if fs::metadata(entry.path()).is_err() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn holds(directory: &Path, files: &Files) -> bool {
+    let same = files.iter().all(|(path, file)| {
+        let path = directory.join(path);
+        fs::read(&path).is_ok_and(|bytes| bytes == file.bytes)
+            && fs::metadata(&path).is_ok_and(|meta| meta.permissions().mode() & 0o777 == file.mode)
+    });
+    same && count(directory) == files.len()
+}
+
+fn count(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => count(&entry.path()),
+            _ => 1,
+        })
+        .sum()
+}

@@ -1,0 +1,31 @@
+//! What a container's process goes through before its program starts: stage one enters new
+//! namespaces, stage two is the first process in them. Both are this binary again, because only a
+//! process of its own may change what it sees. Decides which stage is meant.
+//!
+//! `recipe` is what the runner says to them and hears from them.
+
+mod first;
+mod namespaces;
+pub(crate) mod recipe;
+mod rooms;
+mod tree;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Words by which this binary is called as a stage.
+pub(crate) const ENTER: &str = "__enter";
+pub(crate) const FIRST: &str = "__first";
+pub(crate) const PROBE: &str = "__probe";
+
+/// The exit code, if the words name a stage.
+pub(crate) fn dispatch(words: &[OsString]) -> Option<ExitCode> {
+    let word = words.get(1)?.to_str()?;
+    let mode = words.get(2).and_then(|mode| mode.to_str()).unwrap_or("");
+    Some(match word {
+        ENTER => namespaces::enter(mode),
+        FIRST => first::run(mode),
+        PROBE => namespaces::probe(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,274 @@
+//! Stage two, the first process of a container: makes its rooms, starts the program, passes
+//! signals on, reaps what is orphaned, and ends when the program does. When it ends, the kernel
+//! ends everything else in the container.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command as Process, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal,
+};
+
+use super::recipe::{Command, Fact, Isolation, Program, Recipe};
+use super::{rooms, tree};
+
+/// As a shell says it.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+const SIGNAL: i32 = 128;
+
+/// Runs until the program ends or the runner is gone.
+pub(super) fn run(mode: &str) -> ExitCode {
+    if mode == "probe" {
+        return match rooms::probe() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let Some(isolation) = Isolation::parse(mode) else {
+        return ExitCode::FAILURE;
+    };
+    // In a namespace of our own the kernel ends the rest; without one we must live to do it.
+    if isolation == Isolation::Bare {
+        let _ = set_child_subreaper(Some(rustix::process::getpid()));
+    } else {
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+    let _ = rustix::process::setsid();
+    let Some((mut reader, control)) = control() else {
+        eprintln!("muster: this is a stage of `muster run`, and is of no use by hand");
+        return ExitCode::FAILURE;
+    };
+    let Some(Command::Run(recipe)) = next(&mut reader) else {
+        return ExitCode::FAILURE;
+    };
+    let keeper = Keeper {
+        control,
+        isolation,
+        program: Mutex::default(),
+        beside: Mutex::default(),
+    };
+    Arc::new(keeper).keep(reader, &recipe)
+}
+
+fn control() -> Option<(BufReader<UnixStream>, UnixStream)> {
+    let socket = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    socket.peer_addr().ok()?;
+    Some((BufReader::new(socket.try_clone().ok()?), socket))
+}
+
+fn next(reader: &mut BufReader<UnixStream>) -> Option<Command> {
+    let mut line = String::new();
+    let bytes = reader.read_line(&mut line).ok()?;
+    (bytes > 0).then(|| serde_json::from_str(&line).ok())?
+}
+
+struct Keeper {
+    control: UnixStream,
+    isolation: Isolation,
+    program: Mutex<Option<Pid>>,
+    /// What runs beside the program, by process.
+    beside: Mutex<BTreeMap<i32, u64>>,
+}
+
+impl Keeper {
+    fn keep(self: Arc<Self>, reader: BufReader<UnixStream>, recipe: &Recipe) -> ExitCode {
+        if self.isolation != Isolation::Bare
+            && let Err(error) = rooms::enter(recipe)
+        {
+            self.say(&Fact::NoRoom {
+                message: format!("{error:#}"),
+            });
+            return ExitCode::FAILURE;
+        }
+        if self.isolation == Isolation::User {
+            let _ = rustix::thread::clear_ambient_capability_set();
+        }
+        // Held over the start, so that whoever reaps knows the program before it can have ended.
+        let started = {
+            let mut slot = self
+                .program
+                .lock()
+                .expect("no thread panics with the lock held");
+            let started = start(&recipe.program);
+            *slot = started.as_ref().ok().copied();
+            started
+        };
+        let program = match started {
+            Ok(program) => program,
+            Err(fact) => {
+                self.say(&fact);
+                return ExitCode::FAILURE;
+            }
+        };
+        self.say(&Fact::Started);
+        let listener = Arc::clone(&self);
+        let shared = recipe.program.clone();
+        thread::spawn(move || listener.listen(reader, &shared));
+        self.reap(program)
+    }
+
+    /// Until the program ends.
+    fn reap(&self, program: Pid) -> ExitCode {
+        loop {
+            let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::empty()) else {
+                // Only when there is no child at all, and the program is one.
+                return ExitCode::FAILURE;
+            };
+            let code = status
+                .exit_status()
+                .unwrap_or_else(|| SIGNAL + status.terminating_signal().unwrap_or(0));
+            if pid == program {
+                if self.isolation == Isolation::Bare {
+                    tree::kill_below();
+                }
+                self.say(&Fact::Exited {
+                    code,
+                    signal: status.terminating_signal(),
+                });
+                return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+            }
+            let mut beside = self
+                .beside
+                .lock()
+                .expect("no thread panics with the lock held");
+            if let Some(id) = beside.remove(&pid.as_raw_nonzero().get()) {
+                self.say(&Fact::Ran {
+                    id,
+                    code: Some(code),
+                });
+            }
+        }
+    }
+
+    /// Obeys the runner until it is gone; then nothing here may go on.
+    fn listen(&self, mut reader: BufReader<UnixStream>, program: &Program) {
+        while let Some(command) = next(&mut reader) {
+            match command {
+                Command::Signal(number) => self.signal(number),
+                Command::Kill => break,
+                Command::Beside {
+                    id,
+                    words,
+                    timeout_secs,
+                } => self.beside(id, words, timeout_secs, program),
+                Command::Run(_) => {}
+            }
+        }
+        if self.isolation == Isolation::Bare {
+            tree::kill_below();
+        }
+        self.say(&Fact::Exited {
+            code: SIGNAL + Signal::KILL.as_raw(),
+            signal: Some(Signal::KILL.as_raw()),
+        });
+        std::process::exit(SIGNAL + Signal::KILL.as_raw());
+    }
+
+    fn signal(&self, number: i32) {
+        let program = *self
+            .program
+            .lock()
+            .expect("no thread panics with the lock held");
+        if let (Some(pid), Some(signal)) = (program, Signal::from_named_raw(number)) {
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    fn beside(&self, id: u64, words: Vec<String>, timeout_secs: u64, program: &Program) {
+        let beside = Program {
+            words,
+            ..program.clone()
+        };
+        let mut running = self
+            .beside
+            .lock()
+            .expect("no thread panics with the lock held");
+        match start(&beside) {
+            Ok(pid) => {
+                running.insert(pid.as_raw_nonzero().get(), id);
+                thread::spawn(move || {
+                    thread::park_timeout(Duration::from_secs(timeout_secs.max(1)));
+                    // A number is not used again this soon, and a kill too many hits nobody else's:
+                    // the group is one that we made.
+                    let _ = kill_process(pid, Signal::KILL);
+                });
+            }
+            Err(_) => self.say(&Fact::Ran { id, code: None }),
+        }
+    }
+
+    /// A runner that is gone hears nothing; the listener notices.
+    fn say(&self, fact: &Fact) {
+        let line = serde_json::to_string(fact).expect("facts are plain data") + "\n";
+        let _ = (&self.control).write_all(line.as_bytes());
+    }
+}
+
+fn start(program: &Program) -> Result<Pid, Fact> {
+    let (name, arguments) = program
+        .words
+        .split_first()
+        .expect("the runner refuses a container without a command");
+    let mut process = Process::new(name);
+    process
+        .args(arguments)
+        .env_clear()
+        .envs(program.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .process_group(0);
+    if let Some(directory) = &program.directory {
+        process.current_dir(directory);
+    }
+    if let Some(group) = program.group {
+        process.gid(group);
+    }
+    if let Some(user) = program.user {
+        process.uid(user);
+    }
+    match process.spawn() {
+        Ok(child) => {
+            let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            Ok(id.expect("the kernel numbers processes from 1 and within i32"))
+        }
+        Err(error) => Err(not_started(program, name, &error)),
+    }
+}
+
+fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Fact {
+    let path = program.variables.iter().find(|(key, _)| key == "PATH");
+    let path = path.map_or("(not set)", |(_, value)| value.as_str());
+    let directory = program.directory.as_ref().filter(|path| !path.is_dir());
+    // A directory of PATH that may not be entered hides that the program is in none of the others.
+    let nowhere = !name.contains('/')
+        && path
+            .split(':')
+            .all(|directory| !Path::new(directory).join(name).exists());
+    let (code, message) = match (directory, error.kind()) {
+        (Some(directory), _) => (
+            NOT_FOUND,
+            format!("working directory {} does not exist", directory.display()),
+        ),
+        (None, std::io::ErrorKind::NotFound) if name.contains('/') => {
+            (NOT_FOUND, format!("{name} does not exist"))
+        }
+        (None, _) if nowhere => (NOT_FOUND, format!("{name} is not in PATH={path}")),
+        (None, std::io::ErrorKind::PermissionDenied) => {
+            (NOT_EXECUTABLE, format!("{name} may not be executed"))
+        }
+        (None, _) => (
+            NOT_EXECUTABLE,
+            format!("{name} cannot be executed: {error}"),
+        ),
+    };
+    Fact::NotStarted { code, message }
+}

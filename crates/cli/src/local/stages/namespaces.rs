@@ -1,0 +1,119 @@
+//! Stage one: enters new namespaces and starts stage two in them, as the first process. Decides
+//! how a user that is not root gets to do that: in a user namespace where it is itself.
+//!
+//! Nothing here may start a thread: a process with two cannot enter a user namespace.
+
+use std::io;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, configure_capability_in_ambient_set,
+    set_capabilities,
+};
+
+use super::FIRST;
+use super::recipe::Isolation;
+
+/// Ends with what the first process ended with; facts travel over the socket, not by this code.
+pub(super) fn enter(mode: &str) -> ExitCode {
+    let Some(isolation) = Isolation::parse(mode) else {
+        eprintln!("muster: {mode:?} is no way to enter a container");
+        return ExitCode::FAILURE;
+    };
+    let child = unshare(isolation).and_then(|()| start(&["self"], isolation));
+    match child.and_then(|mut child| child.wait()) {
+        Ok(status) => ExitCode::from(u8::try_from(status.code().unwrap_or(137)).unwrap_or(137)),
+        Err(error) => {
+            eprintln!("muster: cannot make namespaces for a container: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says which isolation works here: prints its word.
+pub(super) fn probe() -> ExitCode {
+    let isolation = if rustix::process::geteuid().is_root() {
+        [Isolation::Root, Isolation::User]
+    } else {
+        [Isolation::User, Isolation::User]
+    };
+    let mut refusal = None;
+    for isolation in isolation {
+        match unshare(isolation).and_then(|()| start(&["probe"], isolation)?.wait()) {
+            Ok(status) if status.success() => {
+                println!("{}", isolation.as_str());
+                return ExitCode::SUCCESS;
+            }
+            Ok(_) => refusal = Some("a mount was refused in them".to_owned()),
+            Err(error) => refusal = Some(error.to_string()),
+        }
+    }
+    println!("{}", refusal.unwrap_or_default());
+    ExitCode::FAILURE
+}
+
+fn unshare(isolation: Isolation) -> io::Result<()> {
+    let kinds =
+        UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
+    match isolation {
+        Isolation::Bare => return Ok(()),
+        Isolation::Root => enter_new(kinds)?,
+        Isolation::User => {
+            let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+            enter_new(kinds | UnshareFlags::NEWUSER)?;
+            std::fs::write("/proc/self/setgroups", "deny")?;
+            let same = |id: u32| format!("{id} {id} 1");
+            std::fs::write("/proc/self/uid_map", same(user.as_raw()))?;
+            std::fs::write("/proc/self/gid_map", same(group.as_raw()))?;
+            keep_capabilities()?;
+        }
+    }
+    // After the change of credentials, which would undo it. The socket's end covers the moment in
+    // between.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    Ok(())
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe because of flags that are not used here: none of these \
+              touches file descriptors or memory"
+)]
+fn enter_new(kinds: UnshareFlags) -> io::Result<()> {
+    Ok(rustix::thread::unshare(kinds)?)
+}
+
+/// A user that is not root loses its capabilities when it executes stage two, unless they are
+/// ambient. Stage two drops them again before the program runs.
+fn keep_capabilities() -> io::Result<()> {
+    let needed = [
+        CapabilitySet::SYS_ADMIN,
+        CapabilitySet::SYS_CHROOT,
+        CapabilitySet::DAC_OVERRIDE,
+        CapabilitySet::NET_ADMIN,
+    ];
+    let all = needed
+        .iter()
+        .fold(CapabilitySet::empty(), |sum, one| sum | *one);
+    let sets = CapabilitySets {
+        effective: all,
+        permitted: all,
+        inheritable: all,
+    };
+    set_capabilities(None, sets)?;
+    for capability in needed {
+        configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+fn start(words: &[&str], isolation: Isolation) -> io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(FIRST);
+    match words {
+        ["probe"] => command.arg("probe").stdin(Stdio::null()),
+        _ => command.arg(isolation.as_str()),
+    };
+    command.spawn()
+}

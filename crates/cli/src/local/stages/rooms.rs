@@ -1,0 +1,255 @@
+//! A root directory of a container's own: everything of this machine (or of another tree) at its
+//! place, and volumes where the pod wants them, also where this machine has no such directory.
+//! Mounts live in a private namespace: nothing is written to this machine's directories, and all
+//! of it is gone with the last process.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
+
+use super::recipe::{Mount, Recipe};
+
+/// Our own directory in the new root.
+const OURS: &str = ".muster";
+/// A path with more symbolic links than this is a circle.
+const LINKS_MAX: u32 = 40;
+
+/// Makes the root and enters it.
+pub(super) fn enter(recipe: &Recipe) -> Result<()> {
+    let root = &recipe.scratch;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .context("cannot make the mounts of this container private")?;
+    let mut room = Room::furnish(root, recipe.root.as_deref().unwrap_or(Path::new("/")))?;
+    for mount in &recipe.mounts {
+        room.place(mount)
+            .with_context(|| format!("cannot mount {}", mount.target.display()))?;
+    }
+    rustix::system::sethostname(recipe.hostname.as_bytes()).context("cannot set the host name")?;
+    pivot(root).context("cannot enter the container's root directory")
+}
+
+/// Whether the mounts that every container needs are allowed here.
+pub(super) fn probe() -> Result<()> {
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    // Over a directory that is everywhere, in a namespace that nobody else sees.
+    tmpfs(Path::new("/tmp"), 0o755)?;
+    fs::create_dir("/tmp/proc")?;
+    proc(Path::new("/tmp/proc"))?;
+    rustix::system::sethostname(b"probe")?;
+    Ok(())
+}
+
+struct Room {
+    root: PathBuf,
+    /// Devices of the file systems that we mounted ourselves: only there may we make directories.
+    own: BTreeSet<u64>,
+    farms: u32,
+}
+
+impl Room {
+    fn furnish(root: &Path, base: &Path) -> Result<Self> {
+        tmpfs(root, 0o755).context("cannot mount a root directory")?;
+        let mut room = Self {
+            root: root.to_owned(),
+            own: BTreeSet::from([fs::metadata(root)?.dev()]),
+            farms: 0,
+        };
+        fs::create_dir(root.join(OURS))?;
+        for entry in fs::read_dir(base)? {
+            let name = entry?.file_name();
+            if name != "proc" && name != "dev" && name != OURS {
+                repeat(&base.join(&name), &root.join(&name))?;
+            }
+        }
+        for (name, host) in [("dev", "/dev"), ("sys", "/sys")] {
+            if !root.join(name).exists() {
+                repeat(Path::new(host), &root.join(name))?;
+            }
+        }
+        fs::create_dir_all(root.join("proc"))?;
+        proc(&root.join("proc")).context("cannot mount /proc")?;
+        room.own_shared_memory();
+        Ok(room)
+    }
+
+    /// Segments that a killed program leaves in /dev/shm must not outlive its container.
+    fn own_shared_memory(&mut self) {
+        let place = self.root.join("dev/shm");
+        if place.is_dir() && tmpfs(&place, 0o1777).is_err() {
+            // Shared memory of this machine is used instead, as without a container.
+        }
+    }
+
+    fn place(&mut self, mount: &Mount) -> Result<()> {
+        let is_dir = fs::metadata(&mount.source)
+            .with_context(|| format!("{} is not there", mount.source.display()))?
+            .is_dir();
+        let target = self.provide(&mount.target, is_dir)?;
+        mount_bind_recursive(&mount.source, &target)?;
+        if mount.read_only {
+            make_read_only(&target)?;
+        }
+        Ok(())
+    }
+
+    /// The place for a path in the new root, made if it is not there.
+    fn provide(&mut self, path: &Path, is_dir: bool) -> Result<PathBuf> {
+        let mut todo: Vec<PathBuf> = steps(path);
+        let (mut here, mut links) = (self.root.clone(), 0);
+        while let Some(step) = todo.pop() {
+            if step.as_os_str() == ".." {
+                if here != self.root {
+                    here.pop();
+                }
+                continue;
+            }
+            let next = here.join(&step);
+            match fs::symlink_metadata(&next) {
+                Ok(meta) if meta.is_symlink() => {
+                    links += 1;
+                    if links > LINKS_MAX {
+                        bail!("{} leads in a circle", path.display());
+                    }
+                    let link = fs::read_link(&next)?;
+                    if link.is_absolute() {
+                        here = self.root.clone();
+                    }
+                    todo.extend(steps(&link));
+                }
+                Ok(_) => here = next,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.make(&here, &step, !todo.is_empty() || is_dir)?;
+                    here = next;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(here)
+    }
+
+    fn make(&mut self, parent: &Path, name: &Path, is_dir: bool) -> Result<()> {
+        if !self.own.contains(&fs::metadata(parent)?.dev()) {
+            self.farm(parent)
+                .with_context(|| format!("cannot add to {}", parent.display()))?;
+        }
+        let path = parent.join(name);
+        if is_dir {
+            fs::create_dir(path)?;
+        } else {
+            fs::File::create(path)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a directory of our own in the place of another, with every entry of the other in it.
+    fn farm(&mut self, directory: &Path) -> Result<()> {
+        let mode = fs::metadata(directory)?.permissions().mode() & 0o7777;
+        let aside = self.root.join(OURS).join(format!("aside-{}", self.farms));
+        self.farms += 1;
+        fs::create_dir(&aside)?;
+        mount_bind_recursive(directory, &aside)?;
+        tmpfs(directory, mode)?;
+        self.own.insert(fs::metadata(directory)?.dev());
+        for entry in fs::read_dir(&aside)? {
+            let name = entry?.file_name();
+            repeat(&aside.join(&name), &directory.join(&name))?;
+        }
+        unmount(&aside, UnmountFlags::DETACH)?;
+        fs::remove_dir(&aside)?;
+        Ok(())
+    }
+}
+
+/// Steps of a path, last one first.
+fn steps(path: &Path) -> Vec<PathBuf> {
+    let named = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut steps: Vec<PathBuf> = named.collect();
+    steps.reverse();
+    steps
+}
+
+/// The same entry at another place. What cannot be repeated (it vanished, or a file system
+/// refuses) is left out: the program would not have been able to use it either.
+fn repeat(from: &Path, to: &Path) -> Result<()> {
+    let Ok(meta) = fs::symlink_metadata(from) else {
+        return Ok(());
+    };
+    if meta.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+    } else if meta.is_dir() {
+        fs::create_dir(to)?;
+        let _ = mount_bind_recursive(from, to);
+    } else {
+        fs::File::create(to)?;
+        let _ = mount_bind(from, to);
+    }
+    Ok(())
+}
+
+fn tmpfs(at: &Path, mode: u32) -> Result<()> {
+    let options = std::ffi::CString::new(format!("mode={mode:o}"))
+        .expect("a number in octal holds no zero byte");
+    mount(
+        "tmpfs",
+        at,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        options.as_c_str(),
+    )?;
+    Ok(())
+}
+
+fn proc(at: &Path) -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", at, "proc", flags, None)?;
+    Ok(())
+}
+
+/// In a user namespace the flags that a mount came with are locked and must be said again.
+fn make_read_only(target: &Path) -> Result<()> {
+    let locked = statvfs(target)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    for (set, flag) in [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if locked.contains(set) {
+            flags |= flag;
+        }
+    }
+    mount_remount(target, flags, OsStr::new(""))?;
+    Ok(())
+}
+
+/// The new root becomes `/`, and the old one is no longer reachable.
+fn pivot(root: &Path) -> Result<()> {
+    std::env::set_current_dir(root)?;
+    rustix::process::pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    std::env::set_current_dir("/")?;
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! What muster keeps on this machine: one directory per local run, with its record and logs, and
+//! the one of `muster up`. Decides where it lies, that only its owner reads it, and what is swept
+//! away: the working files of runs that are gone, and all but the newest runs.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use minicluster::kubelet::PodRef;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::local::runner::{log, log_path};
+use crate::site::LogOptions;
+
+/// Runs that are remembered.
+const RUNS_MAX: usize = 50;
+const RECORD: &str = "record.json";
+const LOCK: &str = "lock";
+
+/// The directory of everything, made if it is not there.
+pub(crate) fn directory() -> Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let path = match (
+        variable("MUSTER_STATE_DIR"),
+        variable("XDG_STATE_HOME"),
+        variable("HOME"),
+    ) {
+        (Some(own), _, _) => PathBuf::from(own),
+        (None, Some(state), _) => Path::new(&state).join("muster"),
+        (None, None, Some(home)) => Path::new(&home).join(".local/state/muster"),
+        (None, None, None) => bail!("no HOME is set: name a directory in MUSTER_STATE_DIR"),
+    };
+    private(&path)?;
+    path.canonicalize()
+        .with_context(|| format!("cannot use {}", path.display()))
+}
+
+/// A directory that only we can enter.
+pub(crate) fn private(path: &Path) -> Result<()> {
+    let cannot = || {
+        format!(
+            "cannot keep state in {}: name another directory in MUSTER_STATE_DIR",
+            path.display()
+        )
+    };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(cannot)?;
+    let meta = fs::metadata(path).with_context(cannot)?;
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        bail!(
+            "{} belongs to another user: name a directory of your own in MUSTER_STATE_DIR",
+            path.display()
+        );
+    }
+    if meta.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+/// The directory of a run that goes on; it is ours until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) directory: PathBuf,
+    _lock: File,
+}
+
+impl Run {
+    /// A new run. Sweeps first, so that what a killed run left behind does not pile up.
+    pub(crate) fn begin() -> Result<Self> {
+        sweep()?;
+        let runs = directory()?.join("runs");
+        private(&runs)?;
+        // Sorts by time; two runs of one moment differ in their process.
+        let now = jiff::Timestamp::now().as_millisecond();
+        let path = runs.join(format!("{now:014}-{}", std::process::id()));
+        Self::at(path)
+    }
+
+    /// The cluster of `muster up`; an error when it runs already.
+    pub(crate) fn up() -> Result<Self> {
+        Self::at(directory()?.join("up"))
+    }
+
+    fn at(path: PathBuf) -> Result<Self> {
+        private(&path)?;
+        let lock = File::create(path.join(LOCK))
+            .with_context(|| format!("cannot write to {}", path.display()))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            bail!(
+                "another muster uses {}: end it with `muster down`",
+                path.display()
+            );
+        }
+        Ok(Self {
+            directory: path,
+            _lock: lock,
+        })
+    }
+
+    /// Writes down how things stand, all at once.
+    pub(crate) fn record(&self, record: &Record) -> Result<()> {
+        let draft = self.directory.join("record.tmp");
+        let written = fs::write(&draft, serde_json::to_vec(record)?)
+            .and_then(|()| fs::rename(&draft, self.directory.join(RECORD)));
+        written.with_context(|| format!("cannot write to {}", self.directory.display()))
+    }
+}
+
+fn is_held(directory: &Path) -> bool {
+    File::open(directory.join(LOCK))
+        .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+fn runs() -> Result<Vec<PathBuf>> {
+    let runs = directory()?.join("runs");
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    runs.sort();
+    runs.reverse();
+    Ok(runs)
+}
+
+fn sweep() -> Result<()> {
+    for (age, run) in runs()?.into_iter().enumerate() {
+        if is_held(&run) {
+            continue;
+        }
+        let _ = fs::remove_dir_all(run.join("pods"));
+        if age >= RUNS_MAX || !run.join(RECORD).exists() {
+            let _ = fs::remove_dir_all(&run);
+        }
+    }
+    Ok(())
+}
+
+/// Whether `muster up` runs.
+pub(crate) fn up_is_alive() -> bool {
+    directory().is_ok_and(|directory| is_held(&directory.join("up")))
+}
+
+/// The kubeconfig of `muster up`.
+pub(crate) fn up_kubeconfig() -> Result<PathBuf> {
+    Ok(directory()?.join("up/kubeconfig"))
+}
+
+/// What is known of a local run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) jobs: Vec<Value>,
+    pub(crate) pods: Vec<Value>,
+    pub(crate) events: Vec<Value>,
+    #[serde(skip)]
+    directory: PathBuf,
+}
+
+/// All runs that are remembered, newest first.
+pub(crate) fn records() -> Result<Vec<Record>> {
+    let records = runs()?.into_iter().filter_map(|run| {
+        let bytes = fs::read(run.join(RECORD)).ok()?;
+        let mut record: Record = serde_json::from_slice(&bytes).ok()?;
+        if !is_held(&run) {
+            record.jobs.iter_mut().for_each(abandon);
+        }
+        record.directory = run;
+        Some(record)
+    });
+    Ok(records.collect())
+}
+
+/// A job whose run was killed goes on nowhere.
+fn abandon(job: &mut Value) {
+    let muster = &mut job["status"]["muster"];
+    if muster["finished"] != true {
+        muster["finished"] = true.into();
+        muster["phase"] = "Failed".into();
+        muster["reason"] = "Cancelled".into();
+        muster["message"] = "muster was stopped while the job ran, and the job with it".into();
+    }
+}
+
+impl Record {
+    /// Of these objects.
+    pub(crate) fn of(jobs: Vec<Value>, pods: Vec<Value>, events: Vec<Value>) -> Self {
+        Self {
+            jobs,
+            pods,
+            events,
+            directory: PathBuf::new(),
+        }
+    }
+
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Value> {
+        self.jobs.iter()
+    }
+
+    /// Whether it is the record of this very job.
+    pub(crate) fn holds(&self, job: &Value) -> bool {
+        let uid = &job["metadata"]["uid"];
+        self.jobs.iter().any(|own| own["metadata"]["uid"] == *uid)
+    }
+
+    /// A container's log as it was kept.
+    pub(crate) fn log(&self, pod: &Value, options: &LogOptions) -> Result<Vec<u8>> {
+        log_text(&self.directory, pod, options)
+    }
+}
+
+/// The log of a container below a run's directory.
+pub(crate) fn log_text(directory: &Path, pod: &Value, options: &LogOptions) -> Result<Vec<u8>> {
+    let reference = PodRef::of(pod);
+    let path = log_file(directory, &reference, &options.container, options.previous);
+    let path = path.with_context(|| {
+        format!(
+            "container {} of {} has no log",
+            options.container, reference.name
+        )
+    })?;
+    let lines = log::read(&path)?;
+    Ok(chosen(&lines, options))
+}
+
+/// The file of the last start of a container, or of the one before.
+pub(crate) fn log_file(
+    directory: &Path,
+    pod: &PodRef,
+    container: &str,
+    previous: bool,
+) -> Option<PathBuf> {
+    let mut attempt = 0;
+    while log_path(directory, pod, container, attempt + 1).exists() {
+        attempt += 1;
+    }
+    let attempt = if previous {
+        attempt.checked_sub(1)?
+    } else {
+        attempt
+    };
+    let path = log_path(directory, pod, container, attempt);
+    path.exists().then_some(path)
+}
+
+/// The lines that were asked for.
+pub(crate) fn chosen(lines: &[log::Line], options: &LogOptions) -> Vec<u8> {
+    let oldest = options.since_secs.map(|secs| {
+        let back = jiff::SignedDuration::from_secs(i64::try_from(secs).unwrap_or(i64::MAX));
+        jiff::Timestamp::now()
+            .saturating_sub(back)
+            .map_or_else(|_| String::new(), |time| format!("{time:.9}"))
+    });
+    let lines: Vec<&log::Line> = lines
+        .iter()
+        .filter(|line| oldest.as_ref().is_none_or(|oldest| line.at >= *oldest))
+        .collect();
+    let tail = options.tail.and_then(|tail| usize::try_from(tail).ok());
+    let from = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+    let mut text = Vec::new();
+    for line in &lines[from..] {
+        if options.timestamps {
+            text.extend_from_slice(line.at.as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(&line.text);
+    }
+    text
+}

@@ -1,0 +1,91 @@
+//! Tables as kubectl prints them, and how long ago something was in its words.
+
+use jiff::Timestamp;
+
+/// Columns that are empty in every row are left out; the last one may hold anything.
+pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let used: Vec<usize> = (0..heads.len())
+        .filter(|column| rows.iter().any(|row| !row[*column].is_empty()))
+        .collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0).max(heads[column].len())
+    };
+    let widths: Vec<usize> = used.iter().map(|column| width(*column)).collect();
+    let line = |cell: &dyn Fn(usize) -> String| {
+        let mut text = String::new();
+        for (column, width) in used.iter().zip(&widths) {
+            text += &format!("{:width$}  ", cell(*column));
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&|column| heads[column].to_owned());
+    for row in rows {
+        text += &line(&|column| match row[column].as_str() {
+            "" => "-".to_owned(),
+            cell => cell.to_owned(),
+        });
+    }
+    text
+}
+
+/// The time between two moments as kubectl says it.
+pub(crate) fn since(then: &str, now: Timestamp) -> String {
+    match then.parse::<Timestamp>() {
+        Ok(then) => seconds(now.as_second() - then.as_second()),
+        Err(_) => String::new(),
+    }
+}
+
+/// A number of seconds as kubectl says it: two units while that is short, one later.
+pub(crate) fn seconds(total: i64) -> String {
+    let total = total.max(0);
+    let (minutes, hours, days) = (total / 60, total / 3600, total / 86_400);
+    let two = |big: i64, unit: &str, small: i64, other: &str| match small {
+        0 => format!("{big}{unit}"),
+        small => format!("{big}{unit}{small}{other}"),
+    };
+    match total {
+        0..120 => format!("{total}s"),
+        120..600 => two(minutes, "m", total % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, "d", hours % 24, "h"),
+        _ => format!("{days}d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        for (secs, text) in [
+            (0, "0s"),
+            (119, "119s"),
+            (130, "2m10s"),
+            (180, "3m"),
+            (700, "11m"),
+            (3 * 3600 + 240, "3h4m"),
+            (9 * 3600, "9h"),
+            (50 * 3600, "2d2h"),
+            (20 * 86_400, "20d"),
+        ] {
+            assert_eq!(seconds(secs), text);
+        }
+    }
+
+    #[test]
+    fn empty_columns_are_left_out() {
+        let rows = [
+            vec!["pi".to_owned(), String::new(), "x y".to_owned()],
+            vec!["longer".to_owned(), String::new(), String::new()],
+        ];
+        assert_eq!(
+            shown(&["NAME", "QUEUE", "CONTEXT"], &rows),
+            "NAME    CONTEXT\npi      x y\nlonger  -\n"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! `muster down`: ends the cluster of `muster up`, and waits until it has.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::Value;
+
+use crate::local::loopback::STOP;
+use crate::{out, state};
+
+/// Longer than killing everything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
+pub(crate) async fn run() -> Result<u8> {
+    if !state::up_is_alive() {
+        out::note("No local cluster runs.\n");
+        return Ok(0);
+    }
+    let path = state::up_kubeconfig()?;
+    let file =
+        Kubeconfig::read_from(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    let request = http::Request::post(STOP).body(Vec::new())?;
+    let _: Value = client
+        .request(request)
+        .await
+        .context("the local cluster does not answer")?;
+    let since = Instant::now();
+    while state::up_is_alive() {
+        if since.elapsed() > PATIENCE {
+            bail!("the local cluster does not end");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    out::note("The local cluster has ended; nothing of it runs.\n");
+    Ok(0)
+}

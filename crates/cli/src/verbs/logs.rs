@@ -1,0 +1,138 @@
+//! `muster logs JOB`: what its programs wrote. Decides which pods are meant and which lines pass;
+//! the end of a log is never taken for the end of the job.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use futures::AsyncBufReadExt as _;
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use crate::args::{Global, LogsArgs};
+use crate::exit::Failure;
+use crate::out;
+use crate::site::{LogOptions, Site};
+use crate::view::{JobView, PodView, launcher, workers};
+
+pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
+    let site = Site::connect(global, Some(&args.job.name)).await?;
+    let job = site.job(&args.job.name).await?;
+    let pods = site.pods(JobView(&job)).await?;
+    let chosen = chosen(args, &pods)?;
+    if chosen.is_empty() {
+        let name = JobView(&job).name();
+        return Err(Failure {
+            code: crate::exit::FAILED,
+            text: format!("{name} has no such pod now; `muster describe {name}` lists its pods"),
+        }
+        .into());
+    }
+    let ranks = args.rank.as_deref().map(numbers).transpose()?;
+    let print = |pod: PodView<'_>, line: &[u8]| {
+        let text = String::from_utf8_lossy(line);
+        let wanted = args.grep.as_ref().is_none_or(|part| text.contains(part))
+            && ranks.as_ref().is_none_or(|ranks| of_rank(&text, ranks));
+        if wanted {
+            let label = if args.label {
+                format!("[{}] ", pod.name())
+            } else {
+                String::new()
+            };
+            out::data(&format!("{label}{text}\n"));
+        }
+    };
+    try_join_all(
+        chosen
+            .into_iter()
+            .map(|pod| stream(&site, pod, args, &print)),
+    )
+    .await?;
+    Ok(0)
+}
+
+async fn stream(
+    site: &Site,
+    pod: PodView<'_>,
+    args: &LogsArgs,
+    print: &impl Fn(PodView<'_>, &[u8]),
+) -> Result<()> {
+    let container = args.container.as_deref().unwrap_or(pod.main_container());
+    let options = LogOptions {
+        container: container.to_owned(),
+        follow: args.follow && !site.is_record(),
+        tail: args.tail,
+        since_secs: args.since,
+        previous: args.previous,
+        timestamps: args.timestamps,
+    };
+    let mut reader = site.log(pod, &options).await?;
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).await? > 0 {
+        print(pod, line.strip_suffix(b"\n").unwrap_or(&line));
+        line.clear();
+    }
+    Ok(())
+}
+
+fn chosen<'p>(args: &LogsArgs, pods: &'p [Value]) -> Result<Vec<PodView<'p>>> {
+    let Some(list) = &args.worker else {
+        return Ok(launcher(pods).into_iter().collect());
+    };
+    let wanted = numbers(list)?;
+    let workers = workers(pods);
+    let numbered = workers.into_iter().enumerate();
+    Ok(numbered
+        .filter(|(place, _)| wanted.contains(place))
+        .map(|(_, pod)| pod)
+        .collect())
+}
+
+/// Open MPI marks a line `[1,3]<stdout>:` with --tag-output, and Hydra `[3] ` with -l.
+fn of_rank(line: &str, ranks: &BTreeSet<usize>) -> bool {
+    let Some((mark, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
+        return false;
+    };
+    let rank = mark.rsplit(',').next().unwrap_or(mark);
+    rank.parse().is_ok_and(|rank| ranks.contains(&rank))
+}
+
+/// `0,2-5`.
+fn numbers(list: &str) -> Result<BTreeSet<usize>> {
+    let wrong = || {
+        Failure::usage(format!(
+            "{list:?} is no list of numbers: write 0, 2-5 or 0,3"
+        ))
+    };
+    let mut numbers = BTreeSet::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.trim().parse().map_err(|_| wrong())?;
+        let last: usize = last.trim().parse().map_err(|_| wrong())?;
+        if last < first || last - first > 100_000 {
+            return Err(wrong().into());
+        }
+        numbers.extend(first..=last);
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_hold_numbers_and_ranges() {
+        assert_eq!(numbers("0,2-4").unwrap(), BTreeSet::from([0, 2, 3, 4]));
+        assert!(numbers("a").is_err());
+        assert!(numbers("4-2").is_err());
+    }
+
+    #[test]
+    fn marks_of_both_families_are_read() {
+        let ranks = BTreeSet::from([3]);
+        assert!(of_rank("[1,3]<stdout>: hello", &ranks));
+        assert!(of_rank("[3] hello", &ranks));
+        assert!(!of_rank("[1,2]<stdout>: hello", &ranks));
+        assert!(!of_rank("hello", &ranks));
+    }
+}

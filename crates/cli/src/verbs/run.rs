@@ -1,0 +1,393 @@
+//! `muster run FILE`: a job on this machine, from its file to its exit code. Decides what is asked
+//! before anything starts, what Ctrl-C means, and that nothing is left running.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::args::{Global, PlaceArgs, RunArgs};
+use crate::exit::{self, Failure};
+use crate::follow::Follower;
+use crate::local::cluster::Local;
+use crate::local::here;
+use crate::local::output::Output;
+use crate::local::runner::{Settings, Tee};
+use crate::local::stages::recipe::{Isolation, Mount};
+use crate::manifest::{self, Manifest};
+use crate::site::Site;
+use crate::state::{Record, Run};
+use crate::view::{JobView, PodView};
+use crate::{lint, out};
+
+const SIGINT: i32 = 2;
+const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher";
+
+pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
+    let manifest = manifest::read(args.file.name())?;
+    let mut objects = checked(&manifest)?;
+    let namespace = namespace(global, &objects);
+    let job = adapt(&mut objects, args, &namespace, &manifest)?;
+    if args.place.root.is_none() && args.place.mounts.is_empty() {
+        require_program(&job)?;
+    }
+    let run = Run::begin()?;
+    // A directory that cannot be written to is better known now than when the job is over.
+    run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
+    let settings = settings(&run, &args.place)?;
+    introduce(global, &manifest, &job, &settings);
+    let output = Output::open(args.output.is_some());
+    let sender = output.sender();
+    let tee: Box<Tee> = Box::new(move |pod, container| {
+        let pod = PodView(pod);
+        let watched = pod.is_launcher() && pod.main_container() == container;
+        watched.then(|| sender.clone())
+    });
+    let local = Local::start(settings, tee).await?;
+    let session = Session {
+        global,
+        args,
+        run,
+        local,
+        output,
+    };
+    session.follow(&objects, &job, namespace).await
+}
+
+struct Session<'a> {
+    global: &'a Global,
+    args: &'a RunArgs,
+    run: Run,
+    local: Local,
+    output: Output,
+}
+
+/// How following ended.
+enum Ending {
+    Over(Result<Value>),
+    Interrupted(u8),
+    ReaderGone,
+    TimedOut,
+}
+
+impl Session<'_> {
+    async fn follow(self, objects: &[Value], job: &Value, namespace: String) -> Result<u8> {
+        let site = Site::of(self.local.client(), namespace);
+        for object in objects {
+            if let Err(error) = site.create(object, false).await {
+                self.local.end().await;
+                return Err(Failure {
+                    code: exit::NEVER_STARTED,
+                    text: format!("{error:#}"),
+                }
+                .into());
+            }
+        }
+        let mut follower = Follower::new(self.global, &site);
+        follower.shares_terminal = true;
+        let name = super::render::typed_name(job);
+        let ending = self.watch(&follower, &name).await?;
+        if self.run.record(&self.local.record()).is_err() {
+            out::note("warning: this run cannot be recorded: the state directory is full\n");
+        }
+        self.local.end().await;
+        // All that the program wrote comes before what we say of it.
+        self.output.finish();
+        match ending {
+            Ending::Over(Ok(job)) => {
+                let over = follower.conclude(JobView(&job)).await?;
+                if self.args.output.is_some() {
+                    out::data(&format!("{:#}\n", over.json));
+                }
+                Ok(over.code)
+            }
+            Ending::Over(Err(error)) => Err(error),
+            Ending::Interrupted(code) => {
+                out::note("interrupted; nothing was left running\n");
+                Ok(code)
+            }
+            Ending::ReaderGone => Ok(exit::PIPE_CLOSED),
+            Ending::TimedOut => {
+                out::note("error[DeadlineExceeded]: --timeout is over; the job was stopped\n");
+                Ok(exit::DEADLINE)
+            }
+        }
+    }
+
+    async fn watch(&self, follower: &Follower<'_>, name: &str) -> Result<Ending> {
+        let mut signals = Signals::listen()?;
+        let closed = self.output.closed();
+        let deadline = async {
+            match self.args.timeout {
+                Some(secs) => tokio::time::sleep(Duration::from_secs(secs)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let record = |_: &Value| {
+            let _ = self.run.record(&self.local.record());
+        };
+        let over = follower.until(name, record);
+        tokio::pin!(deadline, over);
+        let mut interrupted = None;
+        loop {
+            tokio::select! {
+                job = &mut over => {
+                    return Ok(match interrupted {
+                        Some(code) => Ending::Interrupted(code),
+                        None => Ending::Over(job),
+                    });
+                }
+                code = signals.next() => {
+                    if interrupted.is_some() || code != exit::INTERRUPTED {
+                        return Ok(Ending::Interrupted(code));
+                    }
+                    interrupted = Some(code);
+                    out::note("\ninterrupting the program; again to kill it\n");
+                    self.local.signal_launchers(SIGINT);
+                }
+                () = closed.notified() => return Ok(Ending::ReaderGone),
+                () = &mut deadline => return Ok(Ending::TimedOut),
+            }
+        }
+    }
+}
+
+/// Signals that end us, as the exit codes they stand for.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> u8 {
+        let number: i32 = tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.hang_up.recv() => SignalKind::hangup().as_raw_value(),
+        };
+        exit::SIGNAL + u8::try_from(number).unwrap_or(0)
+    }
+}
+
+fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
+    super::render::checked(manifest).map_err(|_| {
+        Failure {
+            code: exit::NEVER_STARTED,
+            text: String::new(),
+        }
+        .into()
+    })
+}
+
+fn namespace(global: &Global, objects: &[Value]) -> String {
+    let written = objects.iter().find_map(manifest::namespace);
+    let given = global.namespace.as_deref().or(written);
+    given.unwrap_or("default").to_owned()
+}
+
+/// Makes the job fit this machine, and returns it: no retries unless the file asks for some,
+/// because whoever waits at a terminal wants to see the first failure.
+fn adapt(
+    objects: &mut [Value],
+    args: &RunArgs,
+    namespace: &str,
+    manifest: &Manifest,
+) -> Result<Value> {
+    let mut jobs = 0;
+    let mut found = None;
+    for object in objects.iter_mut() {
+        object["metadata"]["namespace"] = namespace.into();
+        if manifest::api(object).is_none() {
+            continue;
+        }
+        jobs += 1;
+        let policy = &mut object["spec"]["runPolicy"];
+        if policy["backoffLimit"].is_null() {
+            policy["backoffLimit"] = 0.into();
+        }
+        if policy["suspend"] == true {
+            return Err(never(format!(
+                "error[Suspended]: {} is suspended, so nothing would run\n  do: set \
+                 spec.runPolicy.suspend to false, or use `muster up` and resume it with kubectl",
+                manifest::name(object)
+            )));
+        }
+        if let Some(launcher) = object.pointer_mut(LAUNCHER) {
+            if launcher["restartPolicy"].is_null() {
+                launcher["restartPolicy"] = "Never".into();
+            }
+            if !args.command.is_empty() {
+                let container = &mut launcher["template"]["spec"]["containers"][0];
+                // Dollars of this command line are the program's, not for `$(NAME)`.
+                let words = args.command.iter().map(|word| word.replace('$', "$$"));
+                container["command"] = json!(words.collect::<Vec<String>>());
+                container["args"] = json!([]);
+            }
+        }
+        found = Some(object.clone());
+    }
+    match (found, jobs) {
+        (Some(job), 1) => Ok(job),
+        (None, _) => Err(never(format!("{} holds no job to run", manifest.name))),
+        (Some(_), _) => Err(never(format!(
+            "{} holds {jobs} jobs, and one is run at a time; `muster up` takes many",
+            manifest.name
+        ))),
+    }
+}
+
+fn never(text: String) -> anyhow::Error {
+    let code = exit::NEVER_STARTED;
+    Failure { code, text }.into()
+}
+
+/// That the launcher's program is not there is known before anything starts.
+fn require_program(job: &Value) -> Result<()> {
+    let container = job.pointer(&format!("{LAUNCHER}/template/spec/containers/0"));
+    let word = |list: &str| container.and_then(|container| container[list][0].as_str());
+    let Some(program) = word("command").or_else(|| word("args")) else {
+        return Ok(());
+    };
+    // What a volume brings along cannot be looked for here.
+    let mounts = container.and_then(|container| container["volumeMounts"].as_array());
+    let mounted = mounts.into_iter().flatten().any(|mount| {
+        let path = mount["mountPath"].as_str().unwrap_or("/");
+        program.starts_with(path)
+    });
+    if mounted || program.contains("$(") || here::find_program(program).is_some() {
+        return Ok(());
+    }
+    let (place, advice) = match program.contains('/') {
+        true => (
+            "on this machine".to_owned(),
+            "install it, or use --root DIR",
+        ),
+        false => {
+            let path = std::env::var("PATH").unwrap_or_default();
+            (format!("in PATH={path}"), install_advice(program))
+        }
+    };
+    Err(Failure {
+        code: exit::NOT_FOUND,
+        text: format!(
+            "error[CommandNotFound]: {program} is not {place}\n  do: {advice}; images are not used \
+             here, programs of this machine are"
+        ),
+    }
+    .into())
+}
+
+fn install_advice(program: &str) -> &'static str {
+    match program {
+        "mpirun" | "mpiexec" => "install an MPI: `apt install openmpi-bin`",
+        "mpirun.mpich" | "mpiexec.mpich" | "mpiexec.hydra" => "install MPICH: `apt install mpich`",
+        _ => "install it, or write its full path",
+    }
+}
+
+/// Settings of the runner.
+pub(crate) fn settings(run: &Run, place: &PlaceArgs) -> Result<Settings> {
+    let (isolation, refusal) = here::isolation()?;
+    if isolation == Isolation::Bare {
+        out::note(&format!(
+            "note: this machine allows no namespaces ({refusal}), so pods share host name, files \
+             and processes; volumes are reached through variables only\n"
+        ));
+    }
+    let root = match &place.root {
+        Some(_) if isolation == Isolation::Bare => {
+            return Err(never(
+                "--root needs namespaces, and none are allowed".to_owned(),
+            ));
+        }
+        Some(root) => {
+            let path = root.canonicalize();
+            Some(path.with_context(|| format!("cannot use --root {}", root.display()))?)
+        }
+        None => None,
+    };
+    let mut variables = Vec::new();
+    for variable in &place.variables {
+        match variable.split_once('=') {
+            Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
+            None => {
+                let value = std::env::var(variable).map_err(|_| {
+                    Failure::usage(format!("--env {variable}: this shell has no such variable"))
+                })?;
+                variables.push((variable.clone(), value));
+            }
+        }
+    }
+    Ok(Settings {
+        directory: run.directory.clone(),
+        binary: here::binary()?,
+        agent: here::agent(),
+        isolation,
+        root,
+        mounts: mounts(&place.mounts)?,
+        variables,
+        seed: std::process::id(),
+    })
+}
+
+/// `SOURCE:TARGET[:ro]`.
+fn mounts(given: &[String]) -> Result<Vec<Mount>> {
+    let mount = |text: &String| {
+        let mut parts = text.split(':');
+        let (source, target, mode) = (parts.next(), parts.next(), parts.next());
+        let (Some(source), Some(target)) = (source, target.filter(|to| to.starts_with('/'))) else {
+            let text = format!("--mount {text}: write SOURCE:/ABSOLUTE/TARGET, or add :ro");
+            return Err(Failure::usage(text).into());
+        };
+        let path = std::path::Path::new(source).canonicalize();
+        Ok(Mount {
+            source: path.with_context(|| format!("cannot mount {source}"))?,
+            target: target.into(),
+            read_only: mode == Some("ro"),
+        })
+    };
+    given.iter().map(mount).collect()
+}
+
+fn introduce(global: &Global, manifest: &Manifest, job: &Value, settings: &Settings) {
+    if global.quiet {
+        return;
+    }
+    let view = JobView(job);
+    let findings = lint::check(manifest).len();
+    let transport = match (&settings.agent, job["spec"]["muster"]["transport"].as_str()) {
+        (_, Some(transport)) => transport,
+        (Some(_), None) => "Agent",
+        (None, None) => "SSH",
+    };
+    if out::is_live() && !global.no_progress {
+        let version = manifest::text(job, "apiVersion");
+        let ranks = view.ranks().unwrap_or(0);
+        out::note(&format!(
+            "{}  {version} → this machine   {ranks} ranks   transport {transport}\n",
+            view.name()
+        ));
+        if settings.root.is_none() {
+            out::note("  images are not used here: programs of this machine run (--root DIR)\n");
+        }
+    } else {
+        out::note(&format!(
+            "{:.0} {} checked file={} errors=0 notes={findings} transport={transport} \
+             images=ignored\n",
+            jiff::Timestamp::now(),
+            view.name(),
+            manifest.name
+        ));
+    }
+}

@@ -1,0 +1,92 @@
+//! `muster up`: a cluster on this machine that stays. Decides where its parts listen and lie; the
+//! process that stays is this verb again, in the background.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::args::{Global, UpArgs};
+use crate::local::cluster::Local;
+use crate::local::here;
+use crate::local::loopback::Door;
+use crate::out;
+use crate::state::{self, Run};
+use crate::verbs::run::{Signals, settings};
+
+/// Longer than a start takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
+pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
+    if args.foreground {
+        return stay(args).await;
+    }
+    if state::up_is_alive() {
+        say(global)?;
+        return Ok(0);
+    }
+    let directory = state::directory()?.join("up");
+    state::private(&directory)?;
+    let kubeconfig = state::up_kubeconfig()?;
+    let _ = fs::remove_file(&kubeconfig);
+    let path = directory.join("log");
+    let log =
+        fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut child = Command::new(here::binary()?)
+        .args(std::env::args_os().skip(1))
+        .arg("--foreground")
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(log.try_clone()?))
+        .stderr(Stdio::from(log))
+        .process_group(0)
+        .spawn()
+        .context("cannot start the cluster's process")?;
+    let since = Instant::now();
+    while !kubeconfig.exists() {
+        if let Some(status) = child.try_wait()? {
+            let said = fs::read_to_string(&path).unwrap_or_default();
+            bail!("the cluster did not start ({status})\n{}", said.trim_end());
+        }
+        if since.elapsed() > PATIENCE {
+            bail!("the cluster does not start; its log is {}", path.display());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    say(global)?;
+    Ok(0)
+}
+
+fn say(global: &Global) -> Result<()> {
+    let path = state::up_kubeconfig()?;
+    out::data(&format!("export KUBECONFIG={}\n", path.display()));
+    if !global.quiet {
+        out::note(
+            "A cluster runs on this machine; the line above makes kubectl use it. `muster get \
+             --local` lists its jobs, `muster down` ends it and them.\n",
+        );
+    }
+    Ok(())
+}
+
+async fn stay(args: &UpArgs) -> Result<u8> {
+    let run = Run::up()?;
+    for leftover in ["pods", "logs"] {
+        let _ = fs::remove_dir_all(run.directory.join(leftover));
+    }
+    let door = Door::open(args.port).await?;
+    let settings = settings(&run, &args.place)?;
+    let local = Local::start(settings, Box::new(|_, _| None)).await?;
+    let kubeconfig = state::up_kubeconfig()?;
+    door.write_kubeconfig(&kubeconfig)?;
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        () = door.serve(local.shared.clone()) => {}
+        _ = signals.next() => {}
+    }
+    let _ = fs::remove_file(&kubeconfig);
+    local.end().await;
+    Ok(0)
+}

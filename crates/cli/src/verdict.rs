@@ -1,0 +1,225 @@
+//! How a job ended, as an exit code and as a box of words. Decides which code a reason has, and
+//! what to do next; all facts come from the job's status and its launcher's pod.
+
+use serde_json::{Value, json};
+
+use crate::exit;
+use crate::out::{BOLD, RED, painted};
+use crate::view::{Ended, JobView, PodView, launcher};
+
+/// What the process that follows a job ends with.
+pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
+    if job.phase() == "Succeeded" {
+        return 0;
+    }
+    let own = launcher(pods).and_then(PodView::ended).map(|end| end.code);
+    match job.word("reason") {
+        "CommandNotFound" => exit::NOT_FOUND,
+        "DeadlineExceeded" => exit::DEADLINE,
+        "RanksNotDistributed" => exit::NOT_DISTRIBUTED,
+        "WorkerLost" | "NodeLost" | "Evicted" | "Unreachable" | "Preempted" => exit::LOST,
+        "Invalid"
+        | "WorkerCannotStart"
+        | "LauncherCannotStart"
+        | "QuotaExceeded"
+        | "PodSecurityDenied"
+        | "NameTaken"
+        | "Refused" => exit::NEVER_STARTED,
+        "Cancelled" | "Suspended" => exit::STOPPED,
+        _ => own
+            .and_then(|code| u8::try_from(code).ok())
+            .filter(|code| *code != 0)
+            .unwrap_or(exit::FAILED),
+    }
+}
+
+/// The same for programs.
+pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
+    let end = launcher(pods).and_then(PodView::ended);
+    json!({
+        "schema": "muster/v1",
+        "name": job.name(),
+        "namespace": job.namespace(),
+        "verdict": job.phase(),
+        "reason": job.word("reason"),
+        "message": job.word("message"),
+        "exitCode": exit_code(job, pods),
+        "programExitCode": end.map(|end| end.code),
+        "seconds": job.seconds(),
+    })
+}
+
+/// The failure box.
+pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> String {
+    let name = job.name();
+    let reason = match job.word("reason") {
+        "" => "Failed",
+        reason => reason,
+    };
+    let head = painted(&format!("error[{reason}]"), RED);
+    let mut text = format!("{head}: {name} failed: {}\n", brief(job));
+    let row =
+        |head: &str, body: &str| format!("  {} {body}\n", painted(&format!("{head:8}"), BOLD));
+    let pod = launcher(pods);
+    let end = pod.and_then(PodView::ended);
+    if let (Some(pod), Some(end)) = (pod, &end) {
+        text += &row("where", &place(pod, end));
+        text += &row("what", &what(end));
+    }
+    for (number, line) in last.iter().enumerate() {
+        text += &row(if number == 0 { "last" } else { "" }, line);
+    }
+    let (advice, command) = advice(reason, name);
+    text += &row("do", advice);
+    text + &row("", &command)
+}
+
+fn brief(job: JobView<'_>) -> String {
+    let message = job.word("message");
+    match message.trim() {
+        "" => "no reason was given".to_owned(),
+        message => message.lines().next().unwrap_or("").to_owned(),
+    }
+}
+
+fn place(pod: PodView<'_>, end: &Ended) -> String {
+    let node = match pod.node() {
+        "" => String::new(),
+        node => format!(", node {node}"),
+    };
+    let at = |time: &str| time.parse::<jiff::Timestamp>().ok();
+    let took = match (at(&end.started), at(&end.finished)) {
+        (Some(start), Some(finish)) => {
+            format!(", after {:.1}s", finish.duration_since(start).as_secs_f64())
+        }
+        _ => String::new(),
+    };
+    format!(
+        "launcher {}, container {}{node}{took}",
+        pod.name(),
+        end.container
+    )
+}
+
+fn what(end: &Ended) -> String {
+    let signal = match end.signal.or((end.code > 128).then_some(end.code - 128)) {
+        Some(signal) => format!(" (signal {signal}{})", signal_name(signal)),
+        None => String::new(),
+    };
+    let memory = if end.reason == "OOMKilled" {
+        ", out of memory"
+    } else {
+        ""
+    };
+    format!("exit code {}{signal}{memory}", end.code)
+}
+
+fn signal_name(signal: i64) -> &'static str {
+    match signal {
+        1 => " HUP",
+        2 => " INT",
+        6 => " ABRT",
+        7 => " BUS",
+        8 => " FPE",
+        9 => " KILL",
+        11 => " SEGV",
+        15 => " TERM",
+        _ => "",
+    }
+}
+
+/// What to do about a reason, and a command that says more.
+pub(crate) fn advice(reason: &str, name: &str) -> (&'static str, String) {
+    let logs = format!("muster logs {name} --launcher --tail 200");
+    let why = format!("muster why {name}");
+    match reason {
+        "CommandNotFound" => (
+            "install the program, or write its full path in the launcher's command",
+            logs,
+        ),
+        "CommandFailed" | "RankKilled" | "MPIAbort" | "Failed" => {
+            ("read what the program said; the exit code is its own", logs)
+        }
+        "OutOfMemory" => (
+            "raise resources.limits.memory, or let each rank use less",
+            logs,
+        ),
+        "RanksNotDistributed" => (
+            "remove --hostfile and --host from the command: muster sets the list of hosts",
+            logs,
+        ),
+        "DeadlineExceeded" => ("raise runPolicy.activeDeadlineSeconds", why),
+        "Invalid" => ("correct the file", "muster lint FILE".to_owned()),
+        "WorkerCannotStart" | "LauncherCannotStart" => {
+            ("give the pod what it waits for, and submit again", why)
+        }
+        "WorkerLost" | "Unreachable" | "Evicted" => (
+            "submit again; if it happens again, look at that worker's log",
+            format!("muster logs {name} --worker 0"),
+        ),
+        "QuotaExceeded" => ("free quota, or ask for less", why),
+        _ => ("look at the details", why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(phase: &str, reason: &str) -> Value {
+        json!({
+            "metadata": {"name": "hvd"},
+            "status": {"muster": {"phase": phase, "reason": reason, "finished": true,
+                "message": "the launcher ended with code 3"}},
+        })
+    }
+
+    fn pod(code: i64) -> Value {
+        json!({
+            "metadata": {"name": "hvd-launcher-x", "labels": {
+                "training.kubeflow.org/job-name": "hvd",
+                "training.kubeflow.org/job-role": "launcher"}},
+            "spec": {"nodeName": "here"},
+            "status": {"containerStatuses": [{"name": "main", "state": {"terminated": {
+                "exitCode": code, "reason": "Error",
+                "startedAt": "2026-11-16T00:00:00Z", "finishedAt": "2026-11-16T00:00:02Z"}}}]},
+        })
+    }
+
+    #[test]
+    fn the_program_s_own_code_passes_unchanged_and_ours_are_apart() {
+        for (phase, reason, own, code) in [
+            ("Succeeded", "", 0, 0),
+            ("Failed", "CommandFailed", 3, 3),
+            ("Failed", "RankKilled", 137, 137),
+            ("Failed", "CommandNotFound", 127, 127),
+            ("Failed", "RanksNotDistributed", 118, 121),
+            ("Failed", "WorkerLost", 119, 123),
+            ("Failed", "DeadlineExceeded", 143, 124),
+            ("Failed", "WorkerCannotStart", 1, 120),
+        ] {
+            assert_eq!(
+                exit_code(JobView(&job(phase, reason)), &[pod(own)]),
+                code,
+                "{reason}"
+            );
+        }
+        assert_eq!(exit_code(JobView(&job("Failed", "CommandFailed")), &[]), 1);
+    }
+
+    #[test]
+    fn the_box_says_where_what_last_and_what_to_do() {
+        let (job, pods) = (job("Failed", "CommandFailed"), [pod(139)]);
+        assert_eq!(
+            failure(JobView(&job), &pods, &["boom".to_owned()]),
+            "\
+error[CommandFailed]: hvd failed: the launcher ended with code 3
+  where    launcher hvd-launcher-x, container main, node here, after 2.0s
+  what     exit code 139 (signal 11 SEGV)
+  last     boom
+  do       read what the program said; the exit code is its own
+           muster logs hvd --launcher --tail 200
+"
+        );
+    }
+}

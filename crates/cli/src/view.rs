@@ -1,0 +1,219 @@
+//! A job as it stands, for people: what its object and its pods say. Decides which pod is meant and
+//! how a pod's state is put; knows no cluster and prints nothing.
+
+use planner::contract::{JOB_NAME_LABEL, JOB_ROLE_LABEL, REPLICA_INDEX_LABEL};
+use serde_json::Value;
+
+use crate::manifest;
+
+/// A job object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobView<'v>(pub(crate) &'v Value);
+
+/// A pod object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PodView<'v>(pub(crate) &'v Value);
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) container: String,
+    pub(crate) code: i64,
+    pub(crate) signal: Option<i64>,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) started: String,
+    pub(crate) finished: String,
+}
+
+impl<'v> JobView<'v> {
+    pub(crate) fn name(self) -> &'v str {
+        manifest::name(self.0)
+    }
+
+    pub(crate) fn namespace(self) -> &'v str {
+        manifest::namespace(self.0).unwrap_or("default")
+    }
+
+    /// A word of `status.muster`.
+    pub(crate) fn word(self, field: &str) -> &'v str {
+        self.0["status"]["muster"][field].as_str().unwrap_or("")
+    }
+
+    /// Waiting, Running, Suspended, Succeeded or Failed; empty before the operator has seen it.
+    pub(crate) fn phase(self) -> &'v str {
+        self.word("phase")
+    }
+
+    pub(crate) fn is_finished(self) -> bool {
+        self.0["status"]["muster"]["finished"] == true
+    }
+
+    pub(crate) fn is_suspended(self) -> bool {
+        self.0["spec"]["runPolicy"]["suspend"] == true
+    }
+
+    pub(crate) fn created(self) -> &'v str {
+        self.0["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap_or("")
+    }
+
+    /// `status.<field>`, a time.
+    pub(crate) fn time(self, field: &str) -> &'v str {
+        self.0["status"][field].as_str().unwrap_or("")
+    }
+
+    /// The dialect it was written in.
+    pub(crate) fn dialect(self) -> String {
+        match self.word("dialect") {
+            "" => {
+                let version = manifest::text(self.0, "apiVersion");
+                version.rsplit('/').next().unwrap_or("").to_owned()
+            }
+            word => word.to_owned(),
+        }
+    }
+
+    /// Ranks that its hosts have room for.
+    pub(crate) fn ranks(self) -> Option<u64> {
+        let job = manifest::lower(self.0)?.ok()?;
+        let hosts = u64::from(job.worker_count()) + u64::from(job.launcher_is_host);
+        Some(hosts * u64::from(job.slots.max(1)))
+    }
+
+    /// Seconds between its start and its end, where both are known.
+    pub(crate) fn seconds(self) -> Option<f64> {
+        let at = |field: &str| self.time(field).parse::<jiff::Timestamp>().ok();
+        let (start, end) = (at("startTime")?, at("completionTime")?);
+        Some(end.duration_since(start).as_secs_f64())
+    }
+}
+
+impl<'v> PodView<'v> {
+    pub(crate) fn name(self) -> &'v str {
+        manifest::name(self.0)
+    }
+
+    fn label(self, name: &str) -> &'v str {
+        self.0["metadata"]["labels"][name].as_str().unwrap_or("")
+    }
+
+    pub(crate) fn belongs_to(self, job: &str) -> bool {
+        self.label(JOB_NAME_LABEL) == job
+    }
+
+    pub(crate) fn is_launcher(self) -> bool {
+        self.label(JOB_ROLE_LABEL) == "launcher"
+    }
+
+    /// Its place among the hosts.
+    pub(crate) fn index(self) -> Option<u32> {
+        self.label(REPLICA_INDEX_LABEL).parse().ok()
+    }
+
+    pub(crate) fn node(self) -> &'v str {
+        self.0["spec"]["nodeName"].as_str().unwrap_or("")
+    }
+
+    pub(crate) fn phase(self) -> &'v str {
+        self.0["status"]["phase"].as_str().unwrap_or("Pending")
+    }
+
+    /// Name of the container that runs the program.
+    pub(crate) fn main_container(self) -> &'v str {
+        self.0["spec"]["containers"][0]["name"]
+            .as_str()
+            .unwrap_or("")
+    }
+
+    pub(crate) fn created(self) -> &'v str {
+        self.0["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap_or("")
+    }
+
+    pub(crate) fn is_ready(self) -> bool {
+        let conditions = self.0["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    }
+
+    fn statuses(self) -> impl Iterator<Item = &'v Value> + use<'v> {
+        ["initContainerStatuses", "containerStatuses"]
+            .into_iter()
+            .flat_map(move |list| self.0["status"][list].as_array().into_iter().flatten())
+    }
+
+    /// The first container that failed, or else the last that ended.
+    pub(crate) fn ended(self) -> Option<Ended> {
+        let ends: Vec<Ended> = self
+            .statuses()
+            .filter_map(|status| {
+                let now = &status["state"]["terminated"];
+                let before = &status["lastState"]["terminated"];
+                let end = if now.is_object() { now } else { before };
+                let text = |field: &str| end[field].as_str().unwrap_or("").to_owned();
+                Some(Ended {
+                    container: status["name"].as_str().unwrap_or("").to_owned(),
+                    code: end["exitCode"].as_i64()?,
+                    signal: end["signal"].as_i64().filter(|signal| *signal > 0),
+                    reason: text("reason"),
+                    message: text("message"),
+                    started: text("startedAt"),
+                    finished: text("finishedAt"),
+                })
+            })
+            .collect();
+        let failed = ends.iter().find(|end| end.code != 0).cloned();
+        failed.or_else(|| ends.into_iter().next_back())
+    }
+
+    /// Why it is not further, in the kubelet's or scheduler's words.
+    pub(crate) fn waiting(self) -> Option<(String, String)> {
+        let waiting = self.statuses().find_map(|status| {
+            let waiting = &status["state"]["waiting"];
+            let reason = waiting["reason"].as_str()?;
+            let message = waiting["message"].as_str().unwrap_or("");
+            Some((reason.to_owned(), message.to_owned()))
+        });
+        waiting.or_else(|| {
+            let conditions = self.0["status"]["conditions"].as_array();
+            let unscheduled = conditions.into_iter().flatten().find(|condition| {
+                condition["type"] == "PodScheduled" && condition["status"] == "False"
+            })?;
+            let text = |field: &str| unscheduled[field].as_str().unwrap_or("").to_owned();
+            Some((text("reason"), text("message")))
+        })
+    }
+
+    /// One word for its state.
+    pub(crate) fn state(self) -> String {
+        match self.phase() {
+            "Running" if self.is_ready() => "Ready".to_owned(),
+            "Pending" => self
+                .waiting()
+                .map_or_else(|| "Pending".to_owned(), |(reason, _)| reason),
+            phase => phase.to_owned(),
+        }
+    }
+}
+
+/// The launcher's pod that counts: the newest.
+pub(crate) fn launcher(pods: &[Value]) -> Option<PodView<'_>> {
+    let launchers = pods.iter().map(PodView).filter(|pod| pod.is_launcher());
+    launchers.max_by_key(|pod| pod.created().to_owned())
+}
+
+/// Workers in the order of their places.
+pub(crate) fn workers(pods: &[Value]) -> Vec<PodView<'_>> {
+    let mut workers: Vec<PodView<'_>> = pods
+        .iter()
+        .map(PodView)
+        .filter(|pod| !pod.is_launcher())
+        .collect();
+    workers.sort_by_key(|pod| (pod.index(), pod.name().to_owned()));
+    workers
+}

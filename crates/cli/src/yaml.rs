@@ -1,0 +1,243 @@
+//! YAML with the place of every node. The only file that knows the YAML library: the rest sees
+//! JSON values, and a table from JSON pointers to lines and columns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{Location, Spanned};
+
+/// A place in a text; lines and columns count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    /// Characters.
+    pub(crate) width: usize,
+}
+
+/// One document of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    marks: BTreeMap<String, Marks>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    key: Option<Mark>,
+    value: Mark,
+}
+
+/// What is no YAML, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Malformed {
+    pub(crate) message: String,
+    pub(crate) mark: Option<Mark>,
+}
+
+impl Document {
+    /// The key at a JSON pointer, or of the nearest thing around it that was written.
+    pub(crate) fn key_mark(&self, pointer: &str) -> Option<Mark> {
+        self.nearest(pointer)
+            .map(|marks| marks.key.unwrap_or(marks.value))
+    }
+
+    /// The value at a JSON pointer, or the key of the nearest thing around it that was written.
+    pub(crate) fn value_mark(&self, pointer: &str) -> Option<Mark> {
+        match self.marks.get(pointer) {
+            Some(marks) if marks.value.width > 0 => Some(marks.value),
+            _ => self.key_mark(pointer),
+        }
+    }
+
+    fn nearest(&self, pointer: &str) -> Option<&Marks> {
+        let mut pointer = pointer;
+        loop {
+            if let Some(marks) = self.marks.get(pointer) {
+                return Some(marks);
+            }
+            pointer = &pointer[..pointer.rfind('/')?];
+        }
+    }
+}
+
+/// All documents of a text; empty ones are left out.
+pub(crate) fn documents(text: &str) -> Result<Vec<Document>, Malformed> {
+    let nodes: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(malformed)?;
+    let documents = nodes.into_iter().map(|node| {
+        let mut marks = BTreeMap::new();
+        let value = placed(node, None, String::new(), &mut marks);
+        Document { value, marks }
+    });
+    Ok(documents
+        .filter(|document| !document.value.is_null())
+        .collect())
+}
+
+/// A text that is known to be YAML, such as one that is compiled in.
+pub(crate) fn value(text: &str) -> Result<Value, Malformed> {
+    serde_saphyr::from_str(text).map_err(malformed)
+}
+
+/// A value as YAML.
+pub(crate) fn text(value: &Value) -> String {
+    serde_saphyr::to_string(value).expect("JSON is YAML")
+}
+
+fn malformed(error: serde_saphyr::Error) -> Malformed {
+    let mark = error.location().map(|location| mark(&location));
+    let message = error.without_snippet().to_string();
+    // The place is shown beside the text; the library says it once more at the end.
+    let message = match message.find(" at line ") {
+        Some(cut) if cut > 0 => message[..cut].to_owned(),
+        _ => message,
+    };
+    Malformed { message, mark }
+}
+
+fn mark(location: &Location) -> Mark {
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Mark {
+        line: size(location.line()),
+        column: size(location.column()),
+        width: location.span().len() as usize,
+    }
+}
+
+fn placed(
+    node: Spanned<Node>,
+    key: Option<Mark>,
+    pointer: String,
+    marks: &mut BTreeMap<String, Marks>,
+) -> Value {
+    let value = match node.value {
+        Node::Scalar(value) => value,
+        Node::List(items) => {
+            let items = items.into_iter().enumerate();
+            let item = |(index, item)| placed(item, None, format!("{pointer}/{index}"), marks);
+            Value::Array(items.map(item).collect())
+        }
+        Node::Map(entries) => {
+            let mut map = Map::new();
+            for (name, value) in entries {
+                let below = format!("{pointer}/{}", escaped(&name.value));
+                let key = mark(&name.referenced);
+                map.insert(name.value, placed(value, Some(key), below, marks));
+            }
+            Value::Object(map)
+        }
+    };
+    let place = mark(&node.referenced);
+    marks.insert(pointer, Marks { key, value: place });
+    value
+}
+
+/// A key as a step of a JSON pointer.
+pub(crate) fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+enum Node {
+    Scalar(Value),
+    List(Vec<Spanned<Node>>),
+    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Scalar(
+            Number::from_f64(value).map_or(Value::Null, Value::Number),
+        ))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Scalar(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Node::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "a: 1\nb:\n  c: [x, {d: yes}]\n  e/f: \"5\"\n---\n---\ng: null\n";
+
+    #[test]
+    fn every_node_has_its_place() {
+        let documents = documents(TEXT).unwrap();
+        assert_eq!(documents.len(), 2);
+        let first = &documents[0];
+        assert_eq!(first.value["b"]["c"][1]["d"], true);
+        assert_eq!(first.value["b"]["e/f"], "5");
+        let place = |mark: Option<Mark>| mark.map(|mark| (mark.line, mark.column, mark.width));
+        assert_eq!(place(first.key_mark("/b")), Some((2, 1, 1)));
+        assert_eq!(place(first.key_mark("/b/c/1/d")), Some((3, 11, 1)));
+        assert_eq!(place(first.value_mark("/b/c/1/d")), Some((3, 14, 3)));
+        assert_eq!(place(first.key_mark("/b/e~1f")), Some((4, 3, 3)));
+        assert_eq!(place(first.key_mark("/b/missing/deep")), Some((2, 1, 1)));
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_said_with_its_place() {
+        let error = documents("a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
+        assert!(error.mark.is_some_and(|mark| mark.line >= 2), "{error:?}");
+        assert!(!error.message.contains(" at line "), "{error:?}");
+        let twice = documents("a: 1\na: 2\n").unwrap_err();
+        assert_eq!(twice.mark.map(|mark| mark.line), Some(2), "{twice:?}");
+    }
+}

@@ -1,0 +1,10 @@
+//! `muster` as people use it, on this machine: real mpirun, real processes, no cluster.
+
+#[path = "local/bad_input.rs"]
+mod bad_input;
+#[path = "local/jobs.rs"]
+mod jobs;
+#[path = "local/kubectl.rs"]
+mod kubectl;
+#[path = "local/world.rs"]
+mod world;

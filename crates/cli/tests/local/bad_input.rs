@@ -1,0 +1,263 @@
+//! Bad files, bad machines and bad programs: each a clear message or correct behaviour.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::world::{World, ended, hello, job};
+
+/// What `run` says of a file that is wrong; it must never have started.
+fn refused(name: &str, text: &str) -> String {
+    let world = World::new(name);
+    let file = world.file("job.yaml", text);
+    let run = world.run(&["run", &file]);
+    assert_eq!(run.code, 120, "{}", run.stderr);
+    assert_eq!(run.stdout, "");
+    let lint = world.run(&["lint", &file]);
+    assert_eq!(lint.code, 1, "{}", lint.stdout);
+    assert!(
+        !world.directory.join("state/runs").exists(),
+        "nothing was started"
+    );
+    run.stderr
+}
+
+#[test]
+fn malformed_yaml() {
+    let said = refused(
+        "malformed",
+        "apiVersion: kubeflow.org/v2beta1\nkind: [MPIJob\n",
+    );
+    assert!(said.contains("error[MalformedYaml]"), "{said}");
+    assert!(said.contains("job.yaml:"), "{said}");
+}
+
+#[test]
+fn an_unknown_field() {
+    let said = refused(
+        "unknown",
+        &hello(2, 1, "true").replace("slotsPerWorker", "slotsPerWoker"),
+    );
+    assert!(said.contains("did you mean slotsPerWorker?"), "{said}");
+    assert!(said.contains("job.yaml:6:3"), "{said}");
+}
+
+#[test]
+fn a_field_of_another_dialect() {
+    let text =
+        hello(2, 1, "true").replace("spec:\n  slots", "spec:\n  worker: {replicas: 2}\n  slots");
+    let said = refused("dialect", &text);
+    assert!(
+        said.contains("spec.worker belongs to batch.tensorstack.dev"),
+        "{said}"
+    );
+}
+
+#[test]
+fn more_ranks_than_slots() {
+    let said = refused("slots", &hello(2, 1, "true").replace("'2'", "'16'"));
+    assert!(said.contains("error[NotEnoughSlots]"), "{said}");
+    assert!(said.contains("  do: "), "{said}");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let world = World::new("nofile");
+    let run = world.run(&["run", "no-such.yaml"]);
+    assert_eq!(run.code, 125);
+    assert!(
+        run.stderr.contains("cannot read no-such.yaml"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(world.run(&["run"]).code, 125);
+    assert_eq!(world.run(&["frobnicate"]).code, 2);
+}
+
+#[test]
+fn no_mpirun() {
+    let world = World::new("nompirun");
+    let mut command = world.muster(&["run", &world.file("job.yaml", &hello(2, 1, "true"))]);
+    command.env("PATH", "/nowhere");
+    let run = ended(command);
+    assert_eq!(run.code, 127);
+    assert!(
+        run.stderr
+            .contains("error[CommandNotFound]: mpirun is not in PATH=/nowhere"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains("apt install openmpi-bin"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn no_program() {
+    let world = World::new("noprogram");
+    let text = job(
+        2,
+        1,
+        "[mpirun, --allow-run-as-root, -np, '2', /no/such/program]",
+    );
+    let run = world.run(&["run", &world.file("job.yaml", &text)]);
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("/no/such/program"), "{}", run.stderr);
+    assert!(run.stderr.contains("  do  "), "{}", run.stderr);
+}
+
+#[test]
+fn a_port_that_is_taken() {
+    let world = World::new("port");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let up = world.run(&["up", "--port", &port]);
+    assert_eq!(up.code, 1, "{}", up.stdout);
+    assert!(
+        up.stderr
+            .contains(&format!("cannot listen on 127.0.0.1:{port}")),
+        "{}",
+        up.stderr
+    );
+    assert!(up.stderr.contains("--port"), "{}", up.stderr);
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn no_namespaces() {
+    let world = World::new("bare");
+    let file = world.file("job.yaml", &hello(2, 1, "echo ran"));
+    // A user namespace in which no other may be made, and without any capability.
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all \
+                  --inh-caps=-all \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", script, "sh"]);
+    command.arg(world.binary()).args(["run", &file]);
+    world.surround(&mut command);
+    let run = ended(command);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stdout, "ran\nran\n");
+    assert_eq!(
+        run.stderr.matches("allows no namespaces").count(),
+        1,
+        "{}",
+        run.stderr
+    );
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn a_full_disk() {
+    let world = World::new("full");
+    let file = world.file("job.yaml", &hello(2, 1, "true"));
+    let state = world.directory.join("state");
+    std::fs::create_dir(&state).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k,mode=700 none {0} && head -c 100000 /dev/zero >{0}/fill; exec \"$@\"",
+        state.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args([
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        &script,
+        "sh",
+    ]);
+    command.arg(world.binary()).args(["run", &file]);
+    world.surround(&mut command);
+    let run = ended(command);
+    assert_ne!(run.code, 0);
+    assert!(
+        run.stderr.contains("No space left on device"),
+        "{}",
+        run.stderr
+    );
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn a_state_directory_of_somebody_else() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can make one.
+        return;
+    }
+    let world = World::new("foreign");
+    let state = world.directory.join("state");
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::chown(&state, Some(65_534), None).unwrap();
+    let run = world.run(&["run", &world.file("job.yaml", &hello(1, 1, "true"))]);
+    assert_eq!(run.code, 125);
+    assert!(
+        run.stderr.contains("belongs to another user"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_program_that_forks_daemons() {
+    let world = World::new("daemons");
+    let script = "(setsid sleep 31415 </dev/null >/dev/null 2>&1 &); echo forked";
+    let run = world.run(&["run", &world.file("job.yaml", &hello(2, 1, script))]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stdout, "forked\nforked\n");
+    assert!(world.processes().is_empty(), "{:?}", world.processes());
+}
+
+#[test]
+fn a_program_that_ignores_sigterm() {
+    let world = World::new("rude");
+    let text = job(
+        1,
+        1,
+        "[sh, -c, \"trap '' TERM; echo up; while :; do sleep 0.1; done\"]",
+    )
+    .replace(
+        "spec:\n  slots",
+        "spec:\n  runPolicy: {activeDeadlineSeconds: 2}\n  slots",
+    )
+    .replacen(
+        "          containers:",
+        "          terminationGracePeriodSeconds: 1\n          containers:",
+        1,
+    );
+    let since = Instant::now();
+    let run = world.run(&["run", &world.file("job.yaml", &text)]);
+    assert_eq!(run.code, 124, "{}", run.stderr);
+    assert!(since.elapsed() < Duration::from_secs(30));
+    assert!(run.stderr.contains("DeadlineExceeded"), "{}", run.stderr);
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn a_gigabyte_of_output() {
+    let world = World::new("gigabyte");
+    let script = "head -c 1000000000 /dev/zero | tr '\\\\0' x | fold -w 999";
+    let text = job(1, 1, &format!("[sh, -c, \"{script}\"]")).replace(
+        "spec:\n  slots",
+        "spec:\n  muster: {census: \"Off\"}\n  slots",
+    );
+    let file = world.file("job.yaml", &text);
+    let mut run = world.muster(&["-q", "run", &file]).spawn().unwrap();
+    let mut output = run.stdout.take().unwrap();
+    let bytes = std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    // Every 999 characters one line end, but not after the last.
+    assert_eq!(bytes, 1_000_000_000 + 1_000_000_000 / 999);
+    let kept = size(&world.directory.join("state"));
+    assert!(kept < 80_000_000, "{kept} bytes are kept");
+}
+
+fn size(directory: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().flatten();
+    entries
+        .map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => size(&entry.path()),
+            false => entry.metadata().unwrap().len(),
+        })
+        .sum()
+}

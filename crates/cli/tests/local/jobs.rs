@@ -1,0 +1,198 @@
+//! Jobs that run: where ranks are, what reaches which stream, how it ends, and what stays.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::world::{World, ended, hello, job, until};
+
+#[test]
+fn ranks_run_on_hosts_of_their_own_and_stdout_is_the_program_s_alone() {
+    let world = World::new("hosts");
+    let file = world.file("job.yaml", &hello(2, 2, "hostname"));
+    let run = world.run(&["run", &file]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let mut hosts: Vec<&str> = run.stdout.lines().collect();
+    hosts.sort_unstable();
+    let expected = [
+        "hello-worker-0",
+        "hello-worker-0",
+        "hello-worker-1",
+        "hello-worker-1",
+    ];
+    assert_eq!(hosts, expected, "{}", run.stderr);
+    assert!(run.stderr.contains("hello succeeded"), "{}", run.stderr);
+    assert!(world.processes().is_empty());
+    let logs = world.run(&["logs", "@last"]);
+    assert_eq!(logs.stdout.lines().count(), 4, "{}", logs.stderr);
+    let get = world.run(&["get", "--local"]);
+    assert!(get.stdout.contains("Succeeded"), "{}", get.stdout);
+    let quiet = world.run(&["-q", "run", &file]);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn the_program_s_exit_code_is_ours_and_the_box_says_what_to_do() {
+    let world = World::new("code");
+    let file = world.file("job.yaml", &hello(2, 1, "echo going down >&2; exit 3"));
+    let run = world.run(&["run", &file]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[CommandFailed]: hello failed"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("\n  do       "), "{}", run.stderr);
+    let why = world.run(&["why", "@last"]);
+    assert!(why.stdout.contains("exit code 3"), "{}", why.stdout);
+    let json = world.run(&["-q", "run", &file, "-o", "json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(verdict["exitCode"], 3, "{verdict}");
+    assert_eq!(verdict["reason"], "CommandFailed", "{verdict}");
+}
+
+#[test]
+fn mpich_runs_as_well() {
+    let world = World::new("mpich");
+    let text = job(2, 2, "[mpirun.mpich, -np, '4', hostname]").replace(
+        "  slotsPerWorker",
+        "  mpiImplementation: MPICH\n  slotsPerWorker",
+    );
+    let run = world.run(&["run", &world.file("job.yaml", &text)]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let of = |host: &str| run.stdout.lines().filter(|line| *line == host).count();
+    assert_eq!(
+        (of("hello-worker-0"), of("hello-worker-1")),
+        (2, 2),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_launcher_may_take_ranks_and_may_wait_for_its_workers() {
+    let world = World::new("launcher");
+    for field in [
+        "runLauncherAsWorker: true",
+        "launcherCreationPolicy: WaitForWorkersReady",
+    ] {
+        let ranks = if field.starts_with("run") { 3 } else { 2 };
+        let command = format!("[mpirun, --allow-run-as-root, -np, '{ranks}', hostname]");
+        let text = job(2, 1, &command)
+            .replace("  slotsPerWorker", &format!("  {field}\n  slotsPerWorker"));
+        let run = world.run(&["run", &world.file("job.yaml", &text)]);
+        assert_eq!(run.code, 0, "{field}: {}", run.stderr);
+        assert_eq!(run.stdout.lines().count(), ranks, "{field}: {}", run.stdout);
+        let launcher = run
+            .stdout
+            .lines()
+            .any(|host| host.starts_with("hello-launcher"));
+        assert_eq!(launcher, ranks == 3, "{field}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn an_ordinary_user_needs_nothing_more() {
+    let world = World::new("user");
+    let file = world.file("job.yaml", &hello(2, 1, "id -u; hostname"));
+    let mut command = if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&world.directory, Some(65_534), Some(65_534)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(world.binary());
+        command
+    } else {
+        Command::new(world.binary())
+    };
+    command.args(["run", &file]);
+    world.surround(&mut command);
+    let run = ended(command);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("hello-worker-1"), "{}", run.stdout);
+    assert!(
+        !run.stdout.lines().any(|line| line == "0"),
+        "{}",
+        run.stdout
+    );
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn ctrl_c_interrupts_the_program_and_leaves_nothing() {
+    let world = World::new("interrupt");
+    let file = world.file("job.yaml", &hello(2, 1, "echo up; sleep 1000"));
+    let mut run = world.muster(&["run", &file]).spawn().unwrap();
+    let mut byte = [0];
+    run.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+    let pid = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut said = String::new();
+    run.stderr
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("nothing was left running"), "{said}");
+    assert!(world.processes().is_empty());
+}
+
+#[test]
+fn a_reader_who_has_gone_ends_the_run_quietly() {
+    let world = World::new("pipe");
+    let file = world.file(
+        "job.yaml",
+        &job(1, 1, "[sh, -c, 'while :; do echo y; done']"),
+    );
+    let mut run = world.muster(&["-q", "run", &file]).spawn().unwrap();
+    let mut bytes = [0; 100];
+    run.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
+    drop(run.stdout.take());
+    let mut said = String::new();
+    run.stderr
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(141));
+    assert_eq!(said, "");
+    let help = world
+        .muster(&["--help"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(help.stdout);
+}
+
+#[test]
+fn what_comes_with_a_job_reaches_its_containers() {
+    let world = World::new("companions");
+    let text = job(1, 1, "[sh, -c, 'cat /etc/of-test/greeting; echo $SECRET $GIVEN']")
+        .replace(
+            "            command: [sh",
+            "            env: [{name: SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}]\n            \
+             volumeMounts: [{name: c, mountPath: /etc/of-test}]\n            command: [sh",
+        )
+        .replacen("          containers:", "          volumes: [{name: c, configMap: {name: c}}]\n          containers:", 1)
+        .replace("spec:\n  slots", "spec:\n  muster: {census: \"Off\"}\n  slots")
+        + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {greeting: \"hi\\n\"}\n\
+           ---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hidden}\n";
+    let run = world.run(&["run", &world.file("job.yaml", &text), "-e", "GIVEN=by-hand"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stdout, "hi\nhidden by-hand\n");
+    assert!(!std::path::Path::new("/etc/of-test").exists());
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process() {
+    let world = World::new("kill");
+    let file = world.file("job.yaml", &hello(2, 1, "echo up; sleep 1000"));
+    let mut run = world.muster(&["-q", "run", &file]).spawn().unwrap();
+    let mut byte = [0];
+    run.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+    assert!(world.processes().len() > 5, "{:?}", world.processes());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until("everything has ended", || world.processes().is_empty());
+    let get = world.run(&["get", "--local"]);
+    assert!(get.stdout.contains("Failed"), "{}", get.stdout);
+}

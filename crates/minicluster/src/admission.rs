@@ -1,0 +1,180 @@
+//! What the API server does to an object with a look at others: namespaces that must exist,
+//! priorities, default service accounts and tolerations, addresses. Decides at the gate only.
+
+use serde_json::{Value, json};
+
+use crate::Cluster;
+use crate::api::Call;
+use crate::api::status::{Cause, Refusal};
+use crate::api::store::{Key, KindId};
+use crate::builtin::{self, fill, items, text};
+
+/// Completes a new object, or refuses it.
+pub(crate) fn on_create(
+    cluster: &mut Cluster,
+    call: &Call,
+    object: &mut Value,
+) -> Result<(), Refusal> {
+    if call.resource.custom.is_some() {
+        return Ok(());
+    }
+    match call.resource.kind.as_str() {
+        "Pod" => pod(cluster, call, object)?,
+        "Job" => builtin::job::generate_selector(object),
+        "Service" => {
+            cluster.addresses += 1;
+            builtin::service::address(object, cluster.addresses);
+        }
+        "Namespace" => fill(&mut object["spec"], "finalizers", json!(["kubernetes"])),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Completes a changed object, or refuses it.
+pub(crate) fn on_update(
+    _cluster: &mut Cluster,
+    _call: &Call,
+    _before: &Value,
+    _object: &mut Value,
+) -> Result<(), Refusal> {
+    Ok(())
+}
+
+fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal> {
+    let spec = &mut object["spec"];
+    fill(spec, "serviceAccountName", "default");
+    let account = spec["serviceAccountName"].clone();
+    let key = Key::new(
+        &KindId::new("", "serviceaccounts"),
+        &call.namespace,
+        text(&account),
+    );
+    if cluster.config.service_accounts && cluster.store.get(&key).is_none() {
+        let why = format!(
+            "error looking up service account {}/{}: serviceaccount \"{}\" not found",
+            call.namespace,
+            text(&account),
+            text(&account)
+        );
+        return Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            Vec::new(),
+        ));
+    }
+    spec["serviceAccount"] = account;
+    priority(cluster, call, spec)?;
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        let tolerated = items(&spec["tolerations"]).iter().any(|one| {
+            let any = text(&one["key"]).is_empty() && one["operator"] == "Exists";
+            let effect = text(&one["effect"]);
+            (any || text(&one["key"]) == key) && (effect.is_empty() || effect == "NoExecute")
+        });
+        if !tolerated {
+            fill(spec, "tolerations", json!([]));
+            let toleration = json!({
+                "key": key,
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": cluster.config.toleration_secs,
+            });
+            if let Some(list) = spec["tolerations"].as_array_mut() {
+                list.push(toleration);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refusal> {
+    let kind = KindId::new("scheduling.k8s.io", "priorityclasses");
+    let name = text(&spec["priorityClassName"]).to_owned();
+    let system = match name.as_str() {
+        "system-node-critical" => Some(2_000_001_000_i64),
+        "system-cluster-critical" => Some(2_000_000_000),
+        _ => None,
+    };
+    let class = if name.is_empty() {
+        let mut classes = cluster.store.list(&kind, None, None);
+        classes
+            .find(|class| class["globalDefault"] == true)
+            .cloned()
+    } else {
+        cluster.store.get(&Key::new(&kind, "", &name)).cloned()
+    };
+    let (value, policy) = match (&class, system) {
+        (Some(class), _) => {
+            spec["priorityClassName"] = class["metadata"]["name"].clone();
+            (class["value"].clone(), class["preemptionPolicy"].clone())
+        }
+        (None, Some(value)) => (value.into(), json!("PreemptLowerPriority")),
+        (None, None) if name.is_empty() => (0.into(), json!("PreemptLowerPriority")),
+        (None, None) => {
+            let why = format!("no PriorityClass with name {name} was found");
+            return Err(Refusal::forbidden(
+                call.resource.of(),
+                &call.name,
+                &why,
+                Vec::new(),
+            ));
+        }
+    };
+    let written = spec["priority"].as_i64();
+    if written.is_some_and(|written| Some(written) != value.as_i64()) {
+        let why = format!(
+            "the integer value of priority ({}) must not be provided in pod spec; priority \
+             admission controller computed {value} from the given PriorityClass name",
+            written.unwrap_or_default()
+        );
+        return Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            Vec::new(),
+        ));
+    }
+    spec["priority"] = value;
+    fill(spec, "preemptionPolicy", policy);
+    Ok(())
+}
+
+impl Cluster {
+    /// New objects need a namespace that is there to stay.
+    pub(crate) fn check_namespace(&self, call: &Call) -> Result<(), Refusal> {
+        if !call.resource.namespaced {
+            return Ok(());
+        }
+        let namespaces = KindId::new("", "namespaces");
+        let key = Key::new(&namespaces, "", &call.namespace);
+        let Some(namespace) = self.store.get(&key) else {
+            let of = crate::api::status::Of {
+                group: "",
+                plural: "namespaces",
+            };
+            return Err(Refusal::not_found(of, &call.namespace));
+        };
+        if namespace["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        let why = format!(
+            "unable to create new content in namespace {} because it is being terminated",
+            call.namespace
+        );
+        let cause = Cause::new(
+            "NamespaceTerminating",
+            "metadata.namespace",
+            format!("namespace {} is being terminated", call.namespace),
+        );
+        Err(Refusal::forbidden(
+            call.resource.of(),
+            &call.name,
+            &why,
+            vec![cause],
+        ))
+    }
+}

@@ -1,0 +1,306 @@
+//! Objects and their history. Decides revisions, indices and what a change is; what may be stored
+//! is not its concern.
+//!
+//! Work grows with what changed: lists are ranges of a sorted map, dependents are found by their
+//! owner's UID, and controllers and watches read changes from where they stopped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// Which kind: group and plural, whatever the version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KindId(pub(crate) Arc<str>);
+
+/// Where an object stands. Objects of the cluster as a whole have an empty namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) kind: KindId,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+}
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    pub(crate) before: Option<Arc<Value>>,
+    pub(crate) after: Option<Arc<Value>>,
+}
+
+/// A change as watches see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) revision: u64,
+    pub(crate) before: Option<Arc<Value>>,
+    /// The object after the change; as it was at last when it is gone.
+    pub(crate) object: Arc<Value>,
+    pub(crate) gone: bool,
+}
+
+type Place = (Arc<str>, Arc<str>);
+
+#[derive(Clone, Debug, Default)]
+struct Shelf {
+    objects: BTreeMap<Place, Arc<Value>>,
+    log: VecDeque<Event>,
+    /// Events up to this revision are forgotten.
+    forgotten: u64,
+}
+
+/// All objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    revision: u64,
+    shelves: BTreeMap<KindId, Shelf>,
+    dependents: BTreeMap<String, BTreeSet<Key>>,
+    uids: BTreeMap<String, Key>,
+    unseen: Vec<Change>,
+    history: usize,
+}
+
+/// The history asked for is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// The oldest revision that could be served.
+    pub(crate) oldest: u64,
+}
+
+impl Key {
+    pub(crate) fn new(kind: &KindId, namespace: &str, name: &str) -> Self {
+        Self {
+            kind: kind.clone(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        (Arc::clone(&self.namespace), Arc::clone(&self.name))
+    }
+}
+
+impl KindId {
+    pub(crate) fn new(group: &str, plural: &str) -> Self {
+        Self(format!("{group}/{plural}").into())
+    }
+
+    /// It is this built-in kind.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        &*self.0 == text
+    }
+}
+
+impl Store {
+    /// Remembers so many events of each kind.
+    pub(crate) fn new(history: usize) -> Self {
+        Self {
+            revision: 1,
+            shelves: BTreeMap::new(),
+            dependents: BTreeMap::new(),
+            uids: BTreeMap::new(),
+            unseen: Vec::new(),
+            history: history.max(1),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.shelves.get(&key.kind)?.objects.get(&key.place())
+    }
+
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Key> {
+        self.uids.get(uid)
+    }
+
+    /// Objects that name this UID as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Key> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// Objects of a kind, in one namespace or all, in order, from just after a place.
+    pub(crate) fn list<'a>(
+        &'a self,
+        kind: &KindId,
+        namespace: Option<&'a str>,
+        after: Option<Place>,
+    ) -> impl Iterator<Item = &'a Arc<Value>> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let start = match (after, namespace) {
+            (Some(place), _) => Excluded(place),
+            (None, Some(namespace)) => Included((namespace.into(), "".into())),
+            (None, None) => Unbounded,
+        };
+        let shelf = self.shelves.get(kind);
+        let objects = shelf.map(|shelf| shelf.objects.range((start, Unbounded)));
+        objects
+            .into_iter()
+            .flatten()
+            .take_while(move |((of, _), _)| namespace.is_none_or(|namespace| **of == *namespace))
+            .map(|(_, object)| object)
+    }
+
+    /// Kinds that have objects.
+    pub(crate) fn kinds(&self) -> Vec<KindId> {
+        self.shelves.keys().cloned().collect()
+    }
+
+    /// Stores an object under a new revision.
+    pub(crate) fn put(&mut self, key: &Key, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        let object = Arc::new(object);
+        let shelf = self.shelves.entry(key.kind.clone()).or_default();
+        let before = shelf.objects.insert(key.place(), Arc::clone(&object));
+        self.index(key, before.as_deref(), Some(&object));
+        self.note(key, before, Arc::clone(&object), false);
+        object
+    }
+
+    /// Removes an object; the answer is how it was at last.
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
+        let before = self
+            .shelves
+            .get_mut(&key.kind)?
+            .objects
+            .remove(&key.place())?;
+        self.revision += 1;
+        let mut last = (*before).clone();
+        last["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        let last = Arc::new(last);
+        self.index(key, Some(&before), None);
+        self.note(key, Some(before), Arc::clone(&last), true);
+        Some(last)
+    }
+
+    /// Forgets a kind as a whole: its definition is gone.
+    pub(crate) fn forget_kind(&mut self, kind: &KindId) {
+        let revision = self.revision;
+        if let Some(shelf) = self.shelves.get_mut(kind) {
+            shelf.log.clear();
+            shelf.forgotten = revision;
+        }
+    }
+
+    /// What changed since the last call.
+    pub(crate) fn changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.unseen)
+    }
+
+    /// Something changed since the last call of [`Self::changes`].
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.unseen.is_empty()
+    }
+
+    /// Events of a kind after a revision.
+    pub(crate) fn events(
+        &self,
+        kind: &KindId,
+        since: u64,
+    ) -> Result<impl Iterator<Item = &Event>, TooOld> {
+        let shelf = self.shelves.get(kind);
+        if let Some(oldest) = shelf
+            .map(|shelf| shelf.forgotten)
+            .filter(|old| since < *old)
+        {
+            return Err(TooOld { oldest });
+        }
+        let events = shelf.map(|shelf| {
+            let start = shelf.log.partition_point(|event| event.revision <= since);
+            shelf.log.range(start..)
+        });
+        Ok(events.into_iter().flatten())
+    }
+
+    /// Forgets history up to a revision, as compaction does.
+    pub(crate) fn forget_before(&mut self, revision: u64) {
+        for shelf in self.shelves.values_mut() {
+            while shelf
+                .log
+                .front()
+                .is_some_and(|event| event.revision <= revision)
+            {
+                shelf.log.pop_front();
+            }
+            shelf.forgotten = shelf.forgotten.max(revision);
+        }
+    }
+
+    fn note(&mut self, key: &Key, before: Option<Arc<Value>>, object: Arc<Value>, gone: bool) {
+        self.unseen.push(Change {
+            key: key.clone(),
+            before: before.clone(),
+            after: (!gone).then(|| Arc::clone(&object)),
+        });
+        let shelf = self.shelves.entry(key.kind.clone()).or_default();
+        shelf.log.push_back(Event {
+            revision: self.revision,
+            before,
+            object,
+            gone,
+        });
+        if shelf.log.len() > self.history
+            && let Some(event) = shelf.log.pop_front()
+        {
+            shelf.forgotten = event.revision;
+        }
+    }
+
+    fn index(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
+        let owners = |object: Option<&Value>| -> BTreeSet<String> {
+            object.map(owner_uids).unwrap_or_default().collect()
+        };
+        let (old, new) = (owners(before), owners(after));
+        for uid in old.difference(&new) {
+            if let Some(keys) = self.dependents.get_mut(uid) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        for uid in new.difference(&old) {
+            self.dependents
+                .entry(uid.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        match (before, after) {
+            (None, Some(object)) => {
+                self.uids.insert(uid(object).to_owned(), key.clone());
+            }
+            (Some(object), None) => {
+                self.uids.remove(uid(object));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `metadata.uid`.
+pub(crate) fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+/// The UIDs of an object's owners.
+pub(crate) fn owner_uids(object: &Value) -> std::vec::IntoIter<String> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let uids: Vec<String> = owners
+        .into_iter()
+        .flatten()
+        .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
+        .collect();
+    uids.into_iter()
+}
+
+/// `metadata.resourceVersion`, as a number.
+pub(crate) fn revision_of(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,235 @@
+//! Which kinds the API serves: the built-in ones and those that CustomResourceDefinitions define.
+//! Decides names, versions and abilities of each; their objects are elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::store::KindId;
+use crate::builtin;
+use crate::schema::Schema;
+use crate::schema::rules::Rules;
+
+/// A kind in one version.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) id: KindId,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) schema: Arc<Schema>,
+    /// It has a `status` subresource.
+    pub(crate) status: bool,
+    /// Of a built-in kind: the name of its type.
+    pub(crate) type_name: String,
+    /// Of a defined kind.
+    pub(crate) custom: Option<Custom>,
+}
+
+/// What a definition says of a kind beyond names.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    pub(crate) rules: Option<Rules>,
+    /// `additionalPrinterColumns`.
+    pub(crate) columns: Vec<Value>,
+    /// The schema document as written.
+    pub(crate) document: Value,
+    /// Fields that objects may be selected by.
+    pub(crate) selectable: Vec<String>,
+    /// The version that objects are stored in.
+    pub(crate) storage: String,
+    pub(crate) deprecated: Option<String>,
+    /// Name of the definition.
+    pub(crate) definition: String,
+}
+
+/// All kinds.
+#[derive(Debug)]
+pub(crate) struct Kinds {
+    served: BTreeMap<(String, String, String), Arc<Resource>>,
+    metadata: Arc<Schema>,
+}
+
+impl Resource {
+    /// `group/version`, or the version alone.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// It is this built-in kind.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.custom.is_none() && self.kind == kind
+    }
+
+    /// For refusals.
+    pub(crate) fn of(&self) -> crate::api::status::Of<'_> {
+        crate::api::status::Of {
+            group: &self.group,
+            plural: &self.plural,
+        }
+    }
+
+    /// Changes of its spec are counted in `metadata.generation`.
+    pub(crate) fn counts_generations(&self) -> bool {
+        self.custom.is_some()
+            || matches!(
+                self.kind.as_str(),
+                "Pod" | "Job" | "StatefulSet" | "CustomResourceDefinition" | "PriorityClass"
+            )
+    }
+}
+
+impl Kinds {
+    /// The built-in ones.
+    pub(crate) fn new() -> Self {
+        let types = builtin::types::load();
+        let mut served = BTreeMap::new();
+        for resource in types.resources {
+            let key = (
+                resource.group.clone(),
+                resource.version.clone(),
+                resource.plural.clone(),
+            );
+            served.insert(key, Arc::new(resource));
+        }
+        Self {
+            served,
+            metadata: types.metadata,
+        }
+    }
+
+    /// The type of `metadata`, for kinds whose own schema does not tell.
+    pub(crate) fn metadata(&self) -> &Arc<Schema> {
+        &self.metadata
+    }
+
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let key = (group.to_owned(), version.to_owned(), plural.to_owned());
+        self.served.get(&key)
+    }
+
+    /// Any version of a stored kind; the storage version where there is a choice.
+    pub(crate) fn of_id(&self, id: &KindId) -> Option<&Arc<Resource>> {
+        let mut versions = self.all().filter(|one| one.id == *id);
+        let first = versions.next()?;
+        let stored = |one: &&Arc<Resource>| {
+            one.custom
+                .as_ref()
+                .is_none_or(|custom| custom.storage == one.version)
+        };
+        if stored(&first) {
+            return Some(first);
+        }
+        versions.find(stored).or(Some(first))
+    }
+
+    /// Every kind in every version.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.served.values()
+    }
+
+    /// Serves what a CustomResourceDefinition defines, instead of what it defined before.
+    pub(crate) fn define(&mut self, definition: &Value) {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        self.undefine(name);
+        for resource in defined(definition, name) {
+            let key = (
+                resource.group.clone(),
+                resource.version.clone(),
+                resource.plural.clone(),
+            );
+            self.served.insert(key, Arc::new(resource));
+        }
+    }
+
+    /// Serves it no more.
+    pub(crate) fn undefine(&mut self, name: &str) {
+        self.served.retain(|_, resource| {
+            resource
+                .custom
+                .as_ref()
+                .is_none_or(|custom| custom.definition != name)
+        });
+    }
+}
+
+/// The kind that a definition defines, in each served version.
+fn defined(definition: &Value, name: &str) -> Vec<Resource> {
+    let spec = &definition["spec"];
+    let names = &spec["names"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Vec<String> {
+        let items = value.as_array().into_iter().flatten();
+        items.map(text).collect()
+    };
+    let versions = spec["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let storage = versions
+        .iter()
+        .find(|version| version["storage"] == true)
+        .map(|version| text(&version["name"]))
+        .unwrap_or_default();
+    let served = versions.iter().filter(|version| version["served"] == true);
+    served
+        .map(|version| {
+            let document = &version["schema"]["openAPIV3Schema"];
+            let fields = version["selectableFields"].as_array().into_iter().flatten();
+            let selectable = fields
+                .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
+                .collect();
+            let deprecated = (version["deprecated"] == true).then(|| {
+                let said = text(&version["deprecationWarning"]);
+                if said.is_empty() {
+                    format!(
+                        "{}/{} {} is deprecated",
+                        text(&spec["group"]),
+                        text(&version["name"]),
+                        text(&names["kind"])
+                    )
+                } else {
+                    said
+                }
+            });
+            Resource {
+                id: KindId::new(&text(&spec["group"]), &text(&names["plural"])),
+                group: text(&spec["group"]),
+                version: text(&version["name"]),
+                kind: text(&names["kind"]),
+                list_kind: text(&names["listKind"]),
+                plural: text(&names["plural"]),
+                singular: text(&names["singular"]),
+                short_names: texts(&names["shortNames"]),
+                categories: texts(&names["categories"]),
+                namespaced: spec["scope"] == "Namespaced",
+                schema: Schema::of_custom(document),
+                status: version["subresources"].get("status").is_some(),
+                type_name: String::new(),
+                custom: Some(Custom {
+                    rules: Rules::of(document),
+                    columns: version["additionalPrinterColumns"]
+                        .as_array()
+                        .cloned()
+                        .unwrap_or_default(),
+                    document: document.clone(),
+                    selectable,
+                    storage: storage.clone(),
+                    deprecated,
+                    definition: name.to_owned(),
+                }),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! CEL rules of custom resources (`x-kubernetes-validations`). Decides how the rules' verdicts
+//! become field errors; the language itself is another crate's.
+
+use std::sync::{Mutex, PoisonError};
+
+use kube_cel::{CompiledSchema, Validator, compile_schema};
+use serde_json::Value;
+
+use crate::api::status::Cause;
+
+/// The compiled rules of one version of a kind.
+pub(crate) struct Rules {
+    schema: CompiledSchema,
+    /// Not to be shared between threads as it is.
+    validator: Mutex<Validator>,
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Rules")
+    }
+}
+
+impl Rules {
+    /// Of a CRD's `openAPIV3Schema`; none when it has no rules.
+    pub(crate) fn of(document: &Value) -> Option<Self> {
+        has_rules(document).then(|| Self {
+            schema: compile_schema(document),
+            validator: Mutex::new(Validator::new()),
+        })
+    }
+
+    /// What the rules say against an object.
+    pub(crate) fn check(&self, object: &Value, before: Option<&Value>) -> Vec<Cause> {
+        let validator = self
+            .validator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Err(errors) = validator.validate_compiled(&self.schema, object, before) else {
+            return Vec::new();
+        };
+        errors
+            .into_vec()
+            .into_iter()
+            .map(|error| {
+                let value = at(object, &error.field_path);
+                Cause::invalid(&error.field_path, value, &error.message)
+            })
+            .collect()
+    }
+}
+
+fn has_rules(document: &Value) -> bool {
+    match document {
+        Value::Object(fields) => {
+            fields.contains_key("x-kubernetes-validations") || fields.values().any(has_rules)
+        }
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+    let mut value = object;
+    for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
+        value = match value {
+            Value::Array(items) => part.parse().ok().and_then(|index: usize| items.get(index)),
+            other => other.get(part),
+        }
+        .unwrap_or(&Value::Null);
+    }
+    value
+}
