@@ -24,6 +24,15 @@ const HEADER_BYTES: usize = 12;
 /// Answer, recursion available, no such name.
 const NO_SUCH_NAME: [u8; 2] = [0x81, 0x83];
 
+/// This machine's address as the cluster's pods and nodes see it.
+pub fn own_address() -> Result<IpAddr> {
+    let probe = UdpSocket::bind("0.0.0.0:0").context("opening a socket")?;
+    probe
+        .connect(NEIGHBOUR)
+        .context("looking for the cluster's network")?;
+    Ok(probe.local_addr().context("asking for our address")?.ip())
+}
+
 /// A server that ends with this value.
 #[derive(Debug)]
 pub struct NameServer {
@@ -37,11 +46,7 @@ pub struct NameServer {
 impl NameServer {
     /// Knows no name for so long.
     pub fn start(ignorant_for: Duration) -> Result<Self> {
-        let probe = UdpSocket::bind("0.0.0.0:0").context("opening a socket")?;
-        probe
-            .connect(NEIGHBOUR)
-            .context("looking for the cluster's network")?;
-        let address = probe.local_addr().context("asking for our address")?.ip();
+        let address = own_address()?;
         let socket = UdpSocket::bind((address, 53))
             .with_context(|| format!("listening on {address}, port 53"))?;
         socket
