@@ -83,7 +83,8 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
         .flatten()
         .filter_map(|action| match action {
             Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.body),
-            Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => None,
+            // On an empty cluster there is nothing to change or delete.
+            _ => None,
         });
     created.collect()
 }
