@@ -56,6 +56,27 @@ const PACKAGES: &[&str] = &[
     "mpich",
 ];
 
+/// Tests that need nothing but cargo.
+const WITHOUT_CLUSTER: [&str; 7] = [
+    "--workspace",
+    "--exclude",
+    "e2e",
+    "--exclude",
+    "cli",
+    "--exclude",
+    "minicluster",
+];
+/// Those of the model, without what compares it with the real one.
+const MODEL_ALONE: [&str; 7] = [
+    "--package",
+    "minicluster",
+    "--lib",
+    "--test",
+    "client",
+    "--test",
+    "controller",
+];
+
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
 const CLUSTER_TEST_THREADS: &str = "4";
 
@@ -85,8 +106,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             stages.check("clippy", &words)
         });
         report.stage("unit tests", || {
-            let words = ["--workspace", "--exclude", "e2e", "--exclude", "cli"];
-            let mut tally = stages.tests(cargo("test").args(words))?;
+            let mut tally = stages.tests(cargo("test").args(WITHOUT_CLUSTER))?;
+            tally += stages.tests(cargo("test").args(MODEL_ALONE))?;
             // What judges the clusters is judged first.
             tally += stages.tests(cargo("test").args(["--package", "e2e", "--lib"]))?;
             Ok(tally)
@@ -151,21 +172,28 @@ impl Stages {
         path.extend(std::env::split_paths(
             &std::env::var_os("PATH").unwrap_or_default(),
         ));
-        let mut tests = cargo("test");
-        tests.args(["--package", "cli"]);
-        self.tests(tests.env("PATH", std::env::join_paths(path)?))
+        let path = std::env::join_paths(path)?;
+        let kubectl = ["--package", "minicluster", "--test", "kubectl"];
+        let mut tally = self.tests(cargo("test").args(["--package", "cli"]).env("PATH", &path))?;
+        tally += self.tests(cargo("test").args(kubectl).env("PATH", &path))?;
+        Ok(tally)
     }
 
     fn api(&self) -> Result<Tally> {
         let operator = images::operator_program()?;
         self.with_cluster("testapi", 0, Vec::new(), |running| {
+            // The model is only worth what it shares with the real one.
+            let conformance = ["--package", "minicluster", "--test", "conformance"];
+            let mut conforms = cargo("test");
+            let mut tally = self.tests(conforms.args(conformance).envs(environment(running)))?;
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
-            self.tests(
+            tally += self.tests(
                 tests
                     .envs(environment(running))
                     .env("MUSTER_E2E_OPERATOR", &operator),
-            )
+            )?;
+            Ok(tally)
         })
     }
 

@@ -44,7 +44,10 @@ const fn row(name: &'static str, pure: bool, uses: &'static [&'static str]) -> R
 const TABLE: &[Row] = &[
     row("planner", true, &[]),
     row("dialects", true, &["planner"]),
-    row("minicluster", true, &[]),
+    Row {
+        tests_also_use: &["controller"],
+        ..row("minicluster", true, &[])
+    },
     row("agent", false, &["planner"]),
     Row {
         tests_also_use: &["minicluster"],

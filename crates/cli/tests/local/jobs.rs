@@ -155,12 +155,13 @@ fn a_reader_who_has_gone_ends_the_run_quietly() {
         .unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(141));
     assert_eq!(said, "");
-    let help = world
+    let mut help = world
         .muster(&["--help"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(help.stdout);
+    drop(help.stdout.take());
+    assert!(help.wait().is_ok());
 }
 
 #[test]
