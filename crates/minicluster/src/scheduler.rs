@@ -52,12 +52,7 @@ impl Scheduler {
             }
             _ => {
                 self.waiting.remove(&change.key);
-                if let Some(amounts) = self.bound.remove(&change.key) {
-                    for (name, amount) in amounts {
-                        *self.used.entry(name).or_default() -= amount;
-                    }
-                    self.stirred = true;
-                }
+                self.stirred |= self.free(&change.key);
             }
         }
     }
@@ -72,6 +67,17 @@ impl Scheduler {
             *self.used.entry(name.clone()).or_default() += amount;
         }
         self.bound.insert(key.clone(), amounts);
+    }
+
+    /// True if it held anything.
+    fn free(&mut self, key: &Key) -> bool {
+        let Some(amounts) = self.bound.remove(key) else {
+            return false;
+        };
+        for (name, amount) in amounts {
+            *self.used.entry(name).or_default() -= amount;
+        }
+        true
     }
 
     /// The first resource of which there is not enough left.
@@ -218,7 +224,6 @@ impl Cluster {
         node: &str,
         room: &Amounts,
     ) {
-        let before = self.scheduler.clone();
         let mut refused = (missing > 0)
             .then(|| format!("0/1 nodes are available: the pod group lacks {missing} members."));
         let mut chosen = Vec::new();
@@ -247,7 +252,9 @@ impl Cluster {
             }
             return;
         };
-        self.scheduler = before;
+        for (key, _) in &chosen {
+            self.scheduler.free(key);
+        }
         for key in members {
             self.refuse_pod(now, key, &why);
         }

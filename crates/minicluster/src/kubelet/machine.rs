@@ -1,7 +1,7 @@
 //! The kubelet as a state machine: pods bound to the node in, orders to the runner out; reports
 //! in, statuses out. Decides the order in which containers start and stop. Runs nothing itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,6 +21,9 @@ pub(crate) struct Kubelet {
     /// Pods to look at.
     dirty: BTreeSet<(String, String)>,
     orders: Vec<Order>,
+    /// Pods that wait for a time, by pod and by time.
+    due: BTreeMap<(String, String), Timestamp>,
+    timers: BTreeSet<(Timestamp, (String, String))>,
 }
 
 /// Between two tries to place a pod.
@@ -67,7 +70,9 @@ impl Kubelet {
     }
 
     /// The pod is gone from the API: whatever still runs is killed.
-    fn abandon(&mut self, (namespace, name): &(String, String), life: Life) {
+    fn abandon(&mut self, place: &(String, String), life: Life) {
+        self.wake_at(place, None);
+        let (namespace, name) = place;
         let pod = PodRef {
             namespace: namespace.clone(),
             name: name.clone(),
@@ -85,7 +90,7 @@ impl Kubelet {
 
     /// When something is due although nothing happens.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        self.lives.values().filter_map(Life::next).min()
+        self.timers.first().map(|(at, _)| *at)
     }
 
     /// Something waits to be looked at.
@@ -94,12 +99,23 @@ impl Kubelet {
     }
 
     fn wake_due(&mut self, now: Timestamp) {
-        let due = self
-            .lives
-            .iter()
-            .filter(|(_, life)| life.next().is_some_and(|at| at <= now));
-        let due: Vec<_> = due.map(|(place, _)| place.clone()).collect();
-        self.dirty.extend(due);
+        while self.timers.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, place)) = self.timers.pop_first()
+        {
+            self.due.remove(&place);
+            self.dirty.insert(place);
+        }
+    }
+
+    /// Remembers when to look at a pod again.
+    fn wake_at(&mut self, place: &(String, String), at: Option<Timestamp>) {
+        if let Some(old) = self.due.remove(place) {
+            self.timers.remove(&(old, place.clone()));
+        }
+        if let Some(at) = at {
+            self.due.insert(place.clone(), at);
+            self.timers.insert((at, place.clone()));
+        }
     }
 
     /// Takes in what the runner says.
@@ -253,6 +269,8 @@ impl Cluster {
         let status = status::compose(&pod, life, node_ip, &format::seconds(now));
         let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
         let done = deleting && !life.any_up();
+        let next = life.next();
+        self.kubelet.wake_at(&place, next);
         self.kubelet.orders.append(&mut orders);
         if pod["status"] != status {
             let mut object = (*pod).clone();
