@@ -2,6 +2,7 @@
 //! those that follow within a moment count together. No event is put off by the next.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Dirty {
 
 #[derive(Debug, Default)]
 struct Listener {
+    /// Nothing is kept for who does not listen yet, and may never.
+    listens: AtomicBool,
     jobs: Mutex<HashSet<Place>>,
     news: Notify,
 }
@@ -34,16 +37,20 @@ impl Dirty {
         }
     }
 
-    /// Tells every listener.
+    /// Tells everyone who listens.
     pub(crate) fn mark(&self, job: &Place) {
-        for listener in &self.listeners {
+        let listens = |listener: &&Listener| listener.listens.load(Ordering::Acquire);
+        for listener in self.listeners.iter().filter(listens) {
             lock(&listener.jobs).insert(job.clone());
             listener.news.notify_one();
         }
     }
 
-    /// Jobs to look at, for one listener.
+    /// Jobs to look at from now on, for one listener.
     pub(crate) fn jobs(self: Arc<Self>, listener: usize) -> impl Stream<Item = Vec<Place>> {
+        self.listeners[listener]
+            .listens
+            .store(true, Ordering::Release);
         stream::unfold((self, false), move |(dirty, pause)| async move {
             if pause {
                 tokio::time::sleep(MOMENT).await;
@@ -73,6 +80,15 @@ mod tests {
 
     fn job(name: &str) -> Place {
         Place::new("team-a", name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_for_who_does_not_listen() {
+        let dirty = Arc::new(Dirty::new(1));
+        dirty.mark(&job("before"));
+        let mut events = Box::pin(Arc::clone(&dirty).jobs(0));
+        dirty.mark(&job("after"));
+        assert_eq!(events.next().await, Some(vec![job("after")]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use planner::job::{HostNames, LauncherAs, Owner, Transport};
-use planner::observed::{Key, Observed, Pod, Slot};
+use planner::observed::{Key, Launcher, Observed, Pod, Service, Slot};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -40,15 +40,9 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         retry_at: Vec::new(),
     };
 
-    let service = match job.host_names {
-        HostNames::Service => names.slot(&Kind::Service, &job.service_name(), Facts::service),
-        HostNames::Pods => Slot::Absent,
-    };
+    let service = names.service(job);
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
-    let launcher = match job.launcher_as {
-        LauncherAs::Job => names.slot(&Kind::Job, &job.launcher_name(), Facts::launcher),
-        LauncherAs::Pod => Slot::Absent,
-    };
+    let launcher = names.launcher(job);
     let pod_group = match &context.site.gang {
         None => Slot::Absent,
         Some(scheduler) => names.slot(
@@ -269,6 +263,21 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
+    fn service(&mut self, job: &Job) -> Slot<Service> {
+        match job.host_names {
+            HostNames::Service => self.slot(&Kind::Service, &job.service_name(), Facts::service),
+            HostNames::Pods => Slot::Absent,
+        }
+    }
+
+    /// The launcher's Job; a launcher that is a pod is among the pods.
+    fn launcher(&mut self, job: &Job) -> Slot<Launcher> {
+        match job.launcher_as {
+            LauncherAs::Job => self.slot(&Kind::Job, &job.launcher_name(), Facts::launcher),
+            LauncherAs::Pod => Slot::Absent,
+        }
+    }
+
     fn slot<T>(
         &mut self,
         kind: &Kind,

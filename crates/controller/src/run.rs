@@ -138,7 +138,7 @@ impl Operator {
                 priorities: Priorities::default(),
                 patience: PATIENCE,
             };
-            let events = Arc::clone(&dirty).jobs(index).map(stream::iter).flatten();
+            let dirty = Arc::clone(&dirty);
             let (watch, stop) = (watch.clone(), stop.clone());
             async move {
                 if !served.is_required {
@@ -147,6 +147,7 @@ impl Operator {
                         () = stop.clone() => return,
                     }
                 }
+                let events = dirty.jobs(index).map(stream::iter).flatten();
                 control(context, &watch, events, scope.concurrency, stop).await;
             }
         });
