@@ -2,6 +2,7 @@
 //! on, carries signals to the whole tree, and leaves a verdict of its own. Must not know launchers
 //! beyond their environment (`surroundings`) and their sessions (`census`).
 
+mod answers;
 mod callers;
 mod census;
 mod fresh_lists;
@@ -191,6 +192,9 @@ impl Run {
         self.wait_for_leftovers();
         self.run_directory.seen = None;
         self.look();
+        if self.stopped.is_none() {
+            self.census.note_silent(shim_lives, answers::answers);
+        }
         let ending = self.child.exit.ending();
         let code = ending.map_or(contract::EXIT_WORKER_LOST, |ending| ending.shell_code());
         let verdict = self

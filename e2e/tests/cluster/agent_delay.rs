@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::in_lab;
 
 const WORKERS: u32 = 16;
-const AT_ONCE: u32 = 4;
+const AT_ONCE: u32 = 2;
 /// Up to 20 s, in tenths, by the sum of the pod's name: another one for each worker and each run.
 const DELAY: &str = "sum=$(hostname | cksum); tenths=$((${sum%% *} % 201)); \
                      sleep $((tenths / 10)).$((tenths % 10))";
@@ -88,7 +88,10 @@ fn run_late(lab: &Lab, run: u32) -> Result<Duration> {
     let said = first_line(lab, &job)?;
     job.delete()?;
     // The watch may bring word of the last worker later than the line.
-    Ok(said.duration_since(ready).unwrap_or_default())
+    let took = said.duration_since(ready).unwrap_or_default();
+    let secs = took.as_secs_f64();
+    say(&format!("{} run {run}: {secs:.2} s", mpi.name()));
+    Ok(took)
 }
 
 fn late_job(mpi: Mpi, name: &str) -> MpiJob {

@@ -23,6 +23,10 @@ const VANISHED_PATIENCE: Duration = Duration::from_secs(6);
 const ECHO_MS: u64 = 700;
 /// Illegal instruction, bus error, arithmetic, memory.
 const CRASHES: [u8; 4] = [4, 7, 8, 11];
+/// `MPI_ERR_UNKNOWN`, with which a rank of Open MPI ends when its connection to another was closed.
+const PEER_LOST: u8 = 14;
+/// More workers are not named one by one.
+const NAMED_MAX: usize = 16;
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
@@ -37,9 +41,10 @@ pub(super) enum Trouble {
         host: String,
         why: String,
     },
-    /// The shim was killed and could not say more.
+    /// Shims were killed and could not say more. Open MPI 5 kills all of them when it has lost one
+    /// worker.
     ShimGone {
-        host: String,
+        hosts: Vec<String>,
     },
     Daemon {
         host: String,
@@ -89,7 +94,15 @@ impl Trouble {
         match self {
             Self::Lost { host, why } => format!("worker {host} was lost: {why}"),
             Self::Unreachable { host, why } => format!("worker {host} could not be used: {why}"),
-            Self::ShimGone { host } => format!("the connection to worker {host} was killed"),
+            Self::ShimGone { hosts } => match hosts.as_slice() {
+                [host] => format!("the connection to worker {host} was killed"),
+                hosts => {
+                    let named = hosts.iter().take(NAMED_MAX).map(String::as_str);
+                    let named = named.collect::<Vec<_>>().join(", ");
+                    let more = if hosts.len() > NAMED_MAX { ", …" } else { "" };
+                    format!("the connections to workers {named}{more} were killed")
+                }
+            },
             Self::Daemon { host, name, ending } => {
                 format!("{name} on worker {host} {}", ending_words(*ending))
             }
@@ -192,7 +205,31 @@ impl Census {
 
     fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
         let daemons = self.records.iter().filter(|record| record.daemon.is_some());
-        daemons.filter_map(move |record| trouble_of(record, &shim_lives))
+        let (mut troubles, mut gone) = (Vec::new(), Vec::new());
+        for trouble in daemons.filter_map(|record| trouble_of(record, &shim_lives)) {
+            match trouble {
+                Trouble::ShimGone { hosts } => gone.extend(hosts),
+                other => troubles.push(other),
+            }
+        }
+        let gone = (!gone.is_empty()).then_some(Trouble::ShimGone { hosts: gone });
+        troubles.into_iter().chain(gone)
+    }
+
+    /// A worker whose shim was killed may be the one for which all of them were: it does not answer
+    /// any more.
+    pub(super) fn note_silent(
+        &mut self,
+        shim_lives: impl Fn(u32) -> bool,
+        answers: impl Fn(&str) -> bool,
+    ) {
+        for record in &mut self.records {
+            let open = matches!(record.state, State::Calling | State::Started);
+            let cut = record.daemon.is_some() && open && !shim_lives(record.shim);
+            if cut && !answers(&record.host) {
+                record.state = State::Lost("it does not answer any more".to_owned());
+            }
+        }
     }
 
     /// What a launcher ended of by itself.
@@ -226,7 +263,7 @@ impl Census {
             .into_iter()
             .filter(|(failed, ..)| failed.at_ms <= first.saturating_add(ECHO_MS));
         let blamed = early.min_by_key(|(failed, record, trouble)| {
-            (!is_own_doing(trouble, record), failed.at_ms, failed.rank)
+            (blame(trouble, record), failed.at_ms, failed.rank)
         });
         blamed.map(|(.., trouble)| trouble)
     }
@@ -335,8 +372,10 @@ impl Census {
                 && matches!(record.state, State::Lost(_) | State::Unreachable(_))
         });
         let mut hosts: BTreeSet<_> = lost.map(|record| record.host.clone()).collect();
-        if let Some(Trouble::ShimGone { host } | Trouble::Daemon { host, .. }) = trouble {
-            hosts.insert(host.clone());
+        match trouble {
+            Some(Trouble::Daemon { host, .. }) => hosts.extend([host.clone()]),
+            Some(Trouble::ShimGone { hosts: gone }) => hosts.extend(gone.iter().cloned()),
+            _ => {}
         }
         hosts.into_iter().collect()
     }
@@ -360,7 +399,7 @@ fn trouble_of(record: &SessionRecord, shim_lives: impl Fn(u32) -> bool) -> Optio
             ending: *ending,
         }),
         State::Calling | State::Started if !shim_lives(record.shim) => {
-            Some(Trouble::ShimGone { host })
+            Some(Trouble::ShimGone { hosts: vec![host] })
         }
         _ => None,
     }
@@ -375,11 +414,29 @@ fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
             ending: Ending::Signal(signal),
             ..
         } if *host == record.host => {
-            let daemon = record.daemon.as_deref();
-            let asks_first = matches!(daemon, Some("orted" | "prted"));
-            CRASHES.contains(signal) || (*signal == SIGKILL && asks_first)
+            CRASHES.contains(signal) || (*signal == SIGKILL && is_open_mpi(record))
         }
         _ => false,
+    }
+}
+
+fn is_open_mpi(record: &SessionRecord) -> bool {
+    matches!(record.daemon.as_deref(), Some("orted" | "prted"))
+}
+
+/// Less of it first: what a rank did by itself, what it may have done, what was done to it.
+fn blame(trouble: &Trouble, record: &SessionRecord) -> u8 {
+    let suffered = match trouble {
+        Trouble::Rank { ending, .. } => match ending {
+            Ending::Signal(signal) => matches!(*signal, SIGKILL | SIGTERM),
+            Ending::Code(code) => *code == PEER_LOST && is_open_mpi(record),
+        },
+        _ => false,
+    };
+    match (is_own_doing(trouble, record), suffered) {
+        (true, _) => 0,
+        (false, false) => 1,
+        (false, true) => 2,
     }
 }
 
@@ -576,6 +633,11 @@ mod tests {
         let run = census(vec![hydra(&echo), hydra(&crashed)]);
         let verdict = run.verdict(255, None, None, |_| true);
         assert!(verdict.message.starts_with("rank 1 on worker w1"));
+        // Open MPI's way of saying that another is gone.
+        let cause = failed("w1", 1, Ending::Code(3), 20);
+        let run = census(vec![echo.clone(), cause]);
+        let verdict = run.verdict(14, None, None, |_| true);
+        assert!(verdict.message.starts_with("rank 1 on worker w1"));
         // Later it may have been the launcher.
         let late = failed("w1", 1, Ending::Signal(9), 10 + ECHO_MS + 1);
         let run = census(vec![echo, late]);
@@ -609,6 +671,26 @@ mod tests {
         killed.ranks = [(0, RankState::Ended(Ending::Signal(15)))].into();
         let census = census(vec![killed, ended("w1")]);
         assert_eq!(judge(&census, 0, true), (Kind::WorkerLost, 119));
+    }
+
+    #[test]
+    fn of_connections_that_were_all_killed_the_silent_worker_is_blamed() {
+        let mut run = census(vec![
+            record("w0", State::Started),
+            record("w1", State::Started),
+        ]);
+        let verdict = run.verdict(0, None, None, |_| false);
+        assert!(
+            verdict
+                .message
+                .starts_with("the connections to workers w0, w1 were killed")
+        );
+        assert_eq!(verdict.lost, ["w0", "w1"]);
+        run.note_silent(|_| false, |host| host != "w1");
+        let verdict = run.verdict(0, None, None, |_| false);
+        assert_eq!((verdict.kind, verdict.exit), (Kind::WorkerLost, 119));
+        assert!(verdict.message.starts_with("worker w1 was lost"));
+        assert_eq!(verdict.lost, ["w1"]);
     }
 
     #[test]

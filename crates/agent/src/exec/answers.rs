@@ -1,0 +1,23 @@
+//! Whether a worker is still there, asked once more when all that is known of it is that its shim was
+//! killed. Must not know what follows from the answer.
+
+use std::time::{Duration, Instant};
+
+use crate::hosts::{self, HostsFile};
+use crate::identity::Client;
+use crate::{call, contract};
+
+/// One that lives answers within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether it says hello. Where it cannot be asked, nothing is held against it.
+pub(super) fn answers(host: &str) -> bool {
+    let hosts = HostsFile::of_environment().read();
+    let (Ok(client), Ok(Some(host))) = (Client::new(), hosts::find(&hosts, host)) else {
+        return true;
+    };
+    let Ok(address) = host.socket_address(contract::port()) else {
+        return true;
+    };
+    call::once(&client, address, Instant::now() + PATIENCE).is_ok()
+}
