@@ -6,6 +6,7 @@ mod addresses;
 mod bare;
 pub(crate) mod container;
 mod environment;
+mod isolated;
 pub(crate) mod library;
 pub(crate) mod live_logs;
 pub(crate) mod log;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use self::addresses::Addresses;
 use self::container::{Chunk, Launch, Wish};
 use self::environment::Surroundings;
+use self::isolated::{Holder, Network};
 use self::library::Library;
 use self::pod::{Container, Pod};
 use self::probe::Probes;
@@ -35,6 +37,7 @@ use crate::local::stages::recipe::{Isolation, Mount, Program, Recipe};
 /// Where a container finds its directory for temporary files: its own, and short, because Open MPI
 /// makes sockets in it and their names are limited.
 const TEMPORARY: &str = "/.muster/tmp";
+const SSHD_DIRECTORY: &str = "/run/sshd";
 /// Name of the image that holds the agent and nothing else.
 const AGENT_IMAGE: &str = "muster-agent";
 
@@ -54,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) mounts: Vec<Mount>,
     /// Variables that were asked for by hand.
     pub(crate) variables: Vec<(String, String)>,
+    /// Pods have a network of their own.
+    pub(crate) isolated: bool,
     /// Keeps runs at the same time apart.
     pub(crate) seed: u32,
 }
@@ -68,6 +73,7 @@ pub(crate) struct Runner {
     reports: mpsc::UnboundedSender<Report>,
     tee: Box<Tee>,
     addresses: Addresses,
+    network: Option<Network>,
     pods: BTreeMap<String, Placed>,
     running: JoinSet<()>,
 }
@@ -76,6 +82,8 @@ struct Placed {
     object: Value,
     ip: String,
     directory: PathBuf,
+    /// Holds its network.
+    holder: Option<Holder>,
     containers: BTreeMap<String, mpsc::UnboundedSender<Wish>>,
 }
 
@@ -86,8 +94,12 @@ impl Runner {
         reports: mpsc::UnboundedSender<Report>,
         tee: Box<Tee>,
     ) -> Self {
-        let addresses = Addresses::new(settings.seed);
+        let addresses = match settings.isolated {
+            true => Addresses::isolated(),
+            false => Addresses::new(settings.seed),
+        };
         Self {
+            network: None,
             settings,
             library,
             reports,
@@ -150,27 +162,63 @@ impl Runner {
 
     fn place(&mut self, pod: PodRef, object: Value) {
         let directory = self.settings.directory.join("pods").join(&pod.uid);
-        let report = match self.prepare(&directory, &object) {
-            Ok(ip) => {
-                let placed = Placed {
-                    object,
-                    ip: ip.clone(),
-                    directory,
-                    containers: BTreeMap::new(),
-                };
-                self.pods.insert(pod.uid.clone(), placed);
-                self.introduce(&pod);
-                Report::Placed { pod, ip }
+        let prepared = self
+            .prepare(&directory, &object)
+            .and_then(|ip| Ok((self.connect(&ip)?, ip)));
+        let (holder, ip) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let _ = self.reports.send(Report::CannotStart {
+                    pod,
+                    container: String::new(),
+                    reason: "FailedMount".to_owned(),
+                    message: format!("{error:#}"),
+                    retry: may_pass(&error),
+                });
+                return;
             }
-            Err(error) => Report::CannotStart {
-                pod,
-                container: String::new(),
-                reason: "FailedMount".to_owned(),
-                message: format!("{error:#}"),
-                retry: may_pass(&error),
-            },
         };
-        let _ = self.reports.send(report);
+        let mut placed = Placed {
+            object,
+            ip: ip.clone(),
+            directory,
+            holder,
+            containers: BTreeMap::new(),
+        };
+        let ready = placed.holder.as_mut().and_then(Holder::ready);
+        self.pods.insert(pod.uid.clone(), placed);
+        self.introduce(&pod);
+        let reports = self.reports.clone();
+        let Some(ready) = ready else {
+            let _ = reports.send(Report::Placed { pod, ip });
+            return;
+        };
+        self.running.spawn(async move {
+            let report = match ready.await {
+                Ok(()) => Report::Placed { pod, ip },
+                Err(message) => Report::CannotStart {
+                    pod,
+                    container: String::new(),
+                    reason: "FailedCreatePodSandBox".to_owned(),
+                    message,
+                    retry: false,
+                },
+            };
+            let _ = reports.send(report);
+        });
+    }
+
+    /// A pod's end of the run's own network, where it has one.
+    fn connect(&mut self, ip: &str) -> Result<Option<Holder>> {
+        if !self.settings.isolated {
+            return Ok(None);
+        }
+        let (binary, isolation) = (&self.settings.binary, self.settings.isolation);
+        if self.network.is_none() {
+            self.network = Some(Network::new(binary, isolation)?);
+        }
+        let network = self.network.as_mut().expect("it was made above");
+        network.pod(binary, isolation, ip).map(Some)
     }
 
     fn prepare(&mut self, directory: &Path, object: &Value) -> Result<String> {
@@ -190,7 +238,7 @@ impl Runner {
         let longest = names.swap_remove(0);
         // Open MPI knows its own host by the address of an interface, and of the loopback block only
         // this one is.
-        let ip = match pod.is_launcher_and_host() {
+        let ip = match pod.is_launcher_and_host() && !self.settings.isolated {
             true => "127.0.0.1".to_owned(),
             false => self.addresses.of(&longest).to_string(),
         };
@@ -283,7 +331,8 @@ impl Runner {
             log,
             message,
             falls_back_to_log: container.falls_back_to_log(),
-            probes: Probes::of(container, &placed.ip),
+            network: placed.holder.as_ref().map(Holder::id),
+            probes: Probes::of(container, &placed.ip, self.asker()),
             tee: (self.tee)(object, name),
             reports: self.reports.clone(),
         })
@@ -304,7 +353,8 @@ impl Runner {
         };
         let mut variables = environment::variables(pod, container, &around)?;
         // The network is shared: an agent on all addresses would take every pod's port.
-        if !variables.iter().any(|(name, _)| name == "MUSTER_LISTEN") {
+        let listens = variables.iter().any(|(name, _)| name == "MUSTER_LISTEN");
+        if !listens && !self.settings.isolated {
             variables.push(("MUSTER_LISTEN".to_owned(), placed.ip.clone()));
         }
         let user = self.identity(pod, container, "runAsUser");
@@ -351,6 +401,14 @@ impl Runner {
             mount(placed.directory.join("hosts"), "/etc/hosts", false),
             mount(message.to_owned(), container.message_path(), false),
         ];
+        // Where sshd separates its privileges; only its own service makes it.
+        let commands = container.words("command");
+        let is_sshd = |word: &&str| word.rsplit('/').next() == Some("sshd");
+        if commands.iter().any(|word| is_sshd(word)) && !Path::new(SSHD_DIRECTORY).exists() {
+            let source = placed.directory.join("sshd");
+            fs::create_dir_all(&source)?;
+            mounts.push(mount(source, SSHD_DIRECTORY, false));
+        }
         if is_agent(container.text("image")) {
             let agent = self.settings.agent.clone().context(
                 "muster-agent is not beside muster: put it there, or name it in MUSTER_AGENT",
@@ -366,6 +424,13 @@ impl Runner {
             mounts.push(mount(source, target, wanted["readOnly"] == true));
         }
         Ok(mounts)
+    }
+
+    /// Ports of a network of its own are asked from inside.
+    fn asker(&self) -> Option<&Path> {
+        self.settings
+            .isolated
+            .then_some(self.settings.binary.as_path())
     }
 
     /// Only root can become somebody else; everybody else stays who they are.

@@ -51,6 +51,7 @@ fn world(name: &str, isolation: Isolation) -> World {
         root: None,
         mounts: Vec::new(),
         variables: Vec::new(),
+        isolated: false,
         seed: std::process::id(),
     };
     let runner = Runner::new(settings, Arc::new(library), sender, Box::new(|_, _| None));
@@ -189,7 +190,8 @@ async fn modes_sub_paths_and_updates_of_volumes_are_as_on_a_cluster() {
         json!({
             "volumes": [
                 {"name": "s", "secret": {"secretName": "keys", "defaultMode": 0o400, "items": [
-                    {"key": "a", "path": "key"}, {"key": "b", "path": "deep/b", "mode": 0o444}]}},
+                    {"key": "a", "path": "key"}, {"key": "b", "path": "deep/b", "mode": 0o444},
+                    {"key": "b", "path": "again"}]}},
                 {"name": "d", "downwardAPI": {"items": [{"path": "hosts",
                     "fieldRef": {"fieldPath": "metadata.annotations['muster.dev/hosts']"}}]}},
                 {"name": "e", "emptyDir": {}},
