@@ -38,6 +38,10 @@ use crate::local::stages::recipe::{Isolation, Mount, Program, Recipe};
 /// makes sockets in it and their names are limited.
 const TEMPORARY: &str = "/.muster/tmp";
 const SSHD_DIRECTORY: &str = "/run/sshd";
+/// Where ssh looks for settings of others.
+const SSH_SETTINGS: &str = "/etc/ssh/ssh_config.d";
+const TRUSTING: &str =
+    "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n";
 /// Name of the image that holds the agent and nothing else.
 const AGENT_IMAGE: &str = "muster-agent";
 
@@ -408,6 +412,12 @@ impl Runner {
             let source = placed.directory.join("sshd");
             fs::create_dir_all(&source)?;
             mounts.push(mount(source, SSHD_DIRECTORY, false));
+        }
+        // Hosts of a network that only this run has are new every time, and nobody else's.
+        if self.settings.isolated && Path::new(SSH_SETTINGS).is_dir() {
+            let source = placed.directory.join("ssh_config");
+            fs::write(&source, TRUSTING)?;
+            mounts.push(mount(source, &format!("{SSH_SETTINGS}/muster.conf"), true));
         }
         if is_agent(container.text("image")) {
             let agent = self.settings.agent.clone().context(
