@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod deployed;
 pub mod inside;
+pub mod names;
 pub mod output;
 pub mod pi;
 pub mod submitted;

@@ -13,6 +13,7 @@ mod api {
     mod refusals;
     mod stage;
     mod suspension;
+    mod t9k;
     mod takeover;
     mod thrift;
     mod versions;

@@ -157,6 +157,16 @@ impl Which {
     }
 }
 
+/// A directory with kubectl in it and nothing else, for search paths.
+pub(crate) fn kubectl_directory() -> Result<PathBuf> {
+    let kube = programs::built("kube")?;
+    let name = kube.to_string_lossy().into_owned();
+    crate::cache::keyed("kubectl", &[name], |directory| {
+        let link = directory.join("kubectl");
+        std::os::unix::fs::symlink(&kube, link).context("cannot link kubectl")
+    })
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.action {
         Action::Up {

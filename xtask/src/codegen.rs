@@ -5,6 +5,7 @@ mod install;
 mod mpijob_rules;
 mod mpijobs;
 mod pod_template;
+mod t9k;
 mod yaml;
 
 use std::fs;
@@ -27,29 +28,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<()> {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
     let mut stale = Vec::new();
-    let crd = mpijobs::crd()?;
-    let bytes = crd.to_string().len();
-    if bytes > APPLIED_BYTES_MAX {
-        bail!(
-            "the CRD {} is {bytes} bytes of JSON; plain `kubectl apply` stores at most {APPLIED_BYTES_MAX}",
-            mpijobs::NAME
-        );
+    let mut crds = Vec::new();
+    for (file, crd) in [(mpijobs::FILE, mpijobs::crd()?), (t9k::FILE, t9k::crd()?)] {
+        let crd = written(&crd)?;
+        settle(&deploy.join(file), &crd, args.check, &mut stale)?;
+        crds.push(crd);
     }
-    let crd = format!(
-        "# Written by `cargo xtask codegen`; do not edit.\n{}",
-        yaml::written(&crd)
-    );
-    println!(
-        "{}: {bytes} bytes of JSON, at most {APPLIED_BYTES_MAX} can be applied",
-        mpijobs::NAME
-    );
-
-    for (path, text) in [
-        (deploy.join(mpijobs::FILE), crd.clone()),
-        (deploy.join(install::FILE), install::text(&deploy, &crd)?),
-    ] {
-        settle(&path, &text, args.check, &mut stale)?;
-    }
+    let install = install::text(&deploy, &crds)?;
+    settle(
+        &deploy.join(install::FILE),
+        &install,
+        args.check,
+        &mut stale,
+    )?;
     if !stale.is_empty() {
         bail!(
             "out of date: {}; run `cargo xtask codegen` and commit the result",
@@ -57,6 +48,22 @@ pub(crate) fn run(args: Args) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A CRD as text, unless it is too large to be applied.
+fn written(crd: &serde_json::Value) -> Result<String> {
+    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+    let bytes = crd.to_string().len();
+    if bytes > APPLIED_BYTES_MAX {
+        bail!(
+            "the CRD {name} is {bytes} bytes of JSON; plain `kubectl apply` stores at most {APPLIED_BYTES_MAX}"
+        );
+    }
+    println!("{name}: {bytes} bytes of JSON, at most {APPLIED_BYTES_MAX} can be applied");
+    let text = yaml::written(crd);
+    Ok(format!(
+        "# Written by `cargo xtask codegen`; do not edit.\n{text}"
+    ))
 }
 
 /// Writes a file, or with `check` notes that it differs.

@@ -36,20 +36,24 @@ pub(crate) struct Args {
 enum Group {
     /// Format, tidy, clippy, and the tests that need nothing but cargo
     Unit,
+    /// Tests of local mode: real processes and real mpirun on this machine
+    Local,
     /// Tests against a real API server without nodes
     Api,
     /// Tests against a real cluster with three nodes and real MPI
     Cluster,
 }
 
-/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill`, `ip`, `pdsh`, and
-/// `python3` for the launchers that are written in it.
+/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill`, `ip`, `pdsh`,
+/// `python3` for the launchers that are written in it, and two MPIs for jobs on this machine.
 const PACKAGES: &[&str] = &[
     "openssh-client",
     "procps",
     "iproute2",
     "pdsh",
     "python3-venv",
+    "openmpi-bin",
+    "mpich",
 ];
 
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
@@ -81,8 +85,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             stages.check("clippy", &words)
         });
         report.stage("unit tests", || {
-            let mut tally =
-                stages.tests(cargo("test").args(["--workspace", "--exclude", "e2e"]))?;
+            let words = ["--workspace", "--exclude", "e2e", "--exclude", "cli"];
+            let mut tally = stages.tests(cargo("test").args(words))?;
             // What judges the clusters is judged first.
             tally += stages.tests(cargo("test").args(["--package", "e2e", "--lib"]))?;
             Ok(tally)
@@ -91,7 +95,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     // A cluster costs minutes; what cargo alone can find is worth mending first.
     let sound = report.all_passed();
     if !sound && args.only.is_none() {
-        println!("\n== api tests, cluster tests: not run, because of the failures above");
+        println!("\n== local, api and cluster tests: not run, because of the failures above");
+    }
+    if sound && wanted(Group::Local) {
+        report.stage("local tests", || stages.local());
     }
     if sound && wanted(Group::Api) {
         report.stage("api tests", || stages.api());
@@ -136,6 +143,17 @@ impl Stages {
             tally.failed = 1;
         }
         Ok(tally)
+    }
+
+    /// With the kubectl of this Kubernetes, whatever else is on the path.
+    fn local(&self) -> Result<Tally> {
+        let mut path = vec![cluster::kubectl_directory()?];
+        path.extend(std::env::split_paths(
+            &std::env::var_os("PATH").unwrap_or_default(),
+        ));
+        let mut tests = cargo("test");
+        tests.args(["--package", "cli"]);
+        self.tests(tests.env("PATH", std::env::join_paths(path)?))
     }
 
     fn api(&self) -> Result<Tally> {

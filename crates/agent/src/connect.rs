@@ -8,6 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::net::sockopt;
 
 use crate::contract;
 use crate::hosts::{self, HostsFile};
@@ -16,6 +17,12 @@ use crate::hosts::{self, HostsFile};
 const PATIENCE: Duration = Duration::from_secs(60);
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// A worker whose node is gone says nothing more; ssh, whose own probes would notice, talks to us.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PROBES_MAX: u32 = 4;
+/// What was sent and is not confirmed by then will not be.
+const UNCONFIRMED_MAX_MS: u32 = 120_000;
 
 /// Carries bytes until the worker hangs up.
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
@@ -54,6 +61,9 @@ fn reach(name: &str, port: u16, until: Instant) -> Result<TcpStream> {
 
 fn relay(socket: &TcpStream) -> Result<()> {
     socket.set_nodelay(true)?;
+    if let Err(error) = notice_silence(socket) {
+        eprintln!("muster-agent: a worker that is gone will not be noticed: {error}");
+    }
     let (mut to, mut from) = (socket.try_clone()?, socket.try_clone()?);
     std::thread::Builder::new().spawn(move || {
         // Either end may hang up at any time; the other direction then ends by itself.
@@ -63,6 +73,14 @@ fn relay(socket: &TcpStream) -> Result<()> {
     let mut stdout = Unbuffered(io::stdout().lock());
     io::copy(&mut from, &mut stdout)?;
     Ok(())
+}
+
+fn notice_silence(socket: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(socket, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES_MAX)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    Ok(sockopt::set_tcp_user_timeout(socket, UNCONFIRMED_MAX_MS)?)
 }
 
 /// A line of a key exchange is not to wait for the next one.
@@ -77,5 +95,23 @@ impl Write for Unbuffered<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_worker_is_probed_for_a_minute_before_it_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(!sockopt::socket_keepalive(&socket).unwrap());
+        notice_silence(&socket).unwrap();
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap().as_secs(), 60);
+        assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap().as_secs(), 15);
+        assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), 4);
+        assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 120_000);
     }
 }

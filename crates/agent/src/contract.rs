@@ -36,13 +36,16 @@ pub const PORT: &str = "MUSTER_PORT";
 pub const PORT_DEFAULT: u16 = 7077;
 /// Address on which `serve` listens; all of them when not set.
 pub const LISTEN: &str = "MUSTER_LISTEN";
-/// File with one `NAME ADDRESS[:PORT]` per line; it may appear and grow after the start.
+/// File with one `NAME ADDRESS[:PORT]` per line, after a first line [`WORKERS_LINE`]; it may appear,
+/// grow and shrink after the start.
 pub const HOSTS_FILE: &str = "MUSTER_HOSTS_FILE";
 /// Used when [`HOSTS_FILE`] is not set.
 pub const HOSTS_FILE_DEFAULT: &str = "/muster/hosts/hosts";
 /// How many workers the job asked for: lines that the hosts file must have, hosts that must take
-/// part.
+/// part. What the hosts file says counts more, since a job can be scaled after its pods were made.
 pub const WORKERS: &str = "MUSTER_WORKERS";
+/// How the first line of the hosts file begins; the number of workers follows.
+pub const WORKERS_LINE: &str = "# workers ";
 /// Names of variables, separated by commas, that the shim carries to the workers.
 pub const FORWARD_ENV: &str = "MUSTER_FORWARD_ENV";
 
@@ -58,11 +61,14 @@ pub const GATE_TRANSPORT: &str = "MUSTER_GATE_TRANSPORT";
 pub const SSH_PORTS: &str = "MUSTER_SSH_PORTS";
 /// Used when [`SSH_PORTS`] is not set: the usual one, and that of images that run as a user.
 pub const SSH_PORTS_DEFAULT: &str = "22,2222";
-/// Seconds for which SSH workers may refuse all ports before `gate` stops asking; default 60.
+/// Seconds for which SSH workers may refuse all ports before `gate` stops asking; default 60. What
+/// does neither answer nor refuse has three times as long.
 pub const SSH_PATIENCE: &str = "MUSTER_SSH_PATIENCE";
 
-/// Directory that `gate` fills with host lists; none are written when not set.
+/// Directory that `gate`, and `exec` once more, fill with host lists; none are written when not set.
 pub const LISTS_DIR: &str = "MUSTER_LISTS_DIR";
+/// Seconds that `exec` waits for workers before it writes the lists; default 120.
+pub const LISTS_TIMEOUT: &str = "MUSTER_LISTS_TIMEOUT";
 /// Syntax of the list without a family in its name: `slots` (default) or `colon`.
 pub const LISTS_SYNTAX: &str = "MUSTER_LISTS_SYNTAX";
 /// Ranks per host in the lists; default 1.
@@ -103,7 +109,7 @@ pub const EXIT_SHIM_FAILED: u8 = 255;
 pub const EXIT_GATE_DEADLINE: u8 = 117;
 /// `exec`: the command succeeded, but not on as many hosts as the job asked for.
 pub const EXIT_NOT_DISTRIBUTED: u8 = 118;
-/// `exec`: a worker was lost or could not be reached, whatever the command said.
+/// `exec`: a worker was lost or could not be reached, whatever the command said, if it was started.
 pub const EXIT_WORKER_LOST: u8 = 119;
 /// Wrong words on the command line, or files that the pod should have.
 pub const EXIT_USAGE: u8 = 64;
@@ -143,7 +149,7 @@ pub fn slots() -> usize {
         .unwrap_or(1)
 }
 
-/// How many workers the job asked for, if the operator said so.
+/// How many workers the job asked for when its pods were made, if the operator said so.
 pub fn workers() -> Option<usize> {
     variable(WORKERS)?.trim().parse().ok()
 }

@@ -2,7 +2,9 @@
 //! on, carries signals to the whole tree, and leaves a verdict of its own. Must not know launchers
 //! beyond their environment (`surroundings`) and their sessions (`census`).
 
+mod callers;
 mod census;
+mod fresh_lists;
 mod surroundings;
 
 use std::ffi::{OsStr, OsString};
@@ -16,6 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getuid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
 use crate::contract;
 use crate::session_record::SessionRecord;
@@ -24,13 +27,18 @@ use crate::tree::{Process, Tree, new_mark};
 use crate::unstartable;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
+use callers::Callers;
 use census::{Census, Trouble};
+use fresh_lists::Start;
 use surroundings::Surroundings;
 
 /// How often sessions are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// A killed shim changes no file; this often its process is looked for.
 const SHIM_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A launcher that a script runs may be tried again, once it has ended by itself. Open MPI needs a
+/// little over two seconds for that when a rank has failed.
+const SCRIPT_PATIENCE: Duration = Duration::from_secs(6);
 /// What a launcher that went on regardless still gets; ranks have a grace of their own.
 const LAUNCHER_GRACE_MAX: Duration = Duration::from_secs(2);
 /// Shims end when their daemons do, which is a moment after the launcher.
@@ -45,6 +53,10 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         bail!("exec needs a command after --");
     };
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let asked = match fresh_lists::written(&signals)? {
+        Start::Workers(asked) => asked,
+        Start::Never(exit) => return Ok(exit),
+    };
     let children = Children::adopt()?;
     let mark = new_mark();
     let run_directory = RunDirectory::make(&mark);
@@ -53,7 +65,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
     let surroundings = Surroundings {
         shim_directory: binary.parent().unwrap_or(Path::new("/")),
-        workers: contract::workers().unwrap_or_default(),
+        workers: asked.unwrap_or_default(),
         root: getuid().is_root(),
         interface: surroundings::interface(),
     };
@@ -66,7 +78,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     }
     let child = match children.spawn(&mut command) {
         Ok(child) => child,
-        Err(error) => return Ok(cannot_run(program, &error)),
+        Err(error) => return Ok(cannot_run(program, &error, asked)),
     };
     let tree = Tree::new(child.process, contract::EXEC_MARK, mark);
     let run = Run {
@@ -76,7 +88,8 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         run_directory,
         census: Census {
             records: Vec::new(),
-            asked: contract::workers(),
+            callers: Callers::default(),
+            asked,
             counts_hosts: !is_off(contract::CENSUS),
             watches_ranks: !is_off(contract::RANK_WATCH),
         },
@@ -86,7 +99,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     Ok(run.conclude())
 }
 
-fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
+fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> u8 {
     let (message, exit) = unstartable::explained(program, error);
     eprintln!("muster-agent: {message}");
     let verdict = Verdict {
@@ -94,7 +107,7 @@ fn cannot_run(program: &OsStr, error: &std::io::Error) -> u8 {
         exit,
         signal: None,
         hosts: 0,
-        asked: contract::workers(),
+        asked,
         ranks_per_host: [].into(),
         lost: Vec::new(),
         message,
@@ -193,7 +206,7 @@ impl Run {
     /// Until the command has ended, or must be ended; the trouble for which it must, if it is not
     /// that it was told to.
     fn watch(&mut self) -> Option<Trouble> {
-        let mut trouble: Option<(Trouble, Instant)> = None;
+        let mut trouble: Option<(Trouble, Option<Caller>, Instant)> = None;
         let mut shims_looked_at = Instant::now();
         loop {
             if self.child.exit.ending().is_some() {
@@ -212,18 +225,35 @@ impl Run {
             let shims_due = shims_looked_at.elapsed() >= SHIM_LOOK_INTERVAL;
             if self.look() || shims_due {
                 shims_looked_at = Instant::now();
+                let before = trouble.map(|(_, caller, since)| (caller, since));
                 let now = self.census.trouble(shim_lives);
-                let since = trouble.map_or_else(Instant::now, |(_, since)| since);
-                trouble = now.map(|trouble| (trouble, since));
+                trouble = now.map(|(trouble, caller)| {
+                    // Another launcher has the same time to notice by itself.
+                    let same = before.filter(|(other, _)| *other == caller);
+                    let since = same.map_or_else(Instant::now, |(_, since)| since);
+                    (trouble, caller, since)
+                });
             }
-            if let Some((trouble, since)) = &trouble
-                && since.elapsed() >= trouble.patience()
+            if let Some((trouble, caller, since)) = &trouble
+                && since.elapsed() >= self.patience(trouble, *caller)
                 && self.stopped.is_none()
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
                 return Some(trouble.clone());
             }
+        }
+    }
+
+    /// How long its launcher may go on after it.
+    fn patience(&self, trouble: &Trouble, caller: Option<Caller>) -> Duration {
+        let own = std::process::id().cast_signed();
+        let by_script =
+            caller.is_some_and(|caller| ![own, self.child.process.number].contains(&caller.number));
+        if by_script {
+            trouble.patience().max(SCRIPT_PATIENCE)
+        } else {
+            trouble.patience()
         }
     }
 
@@ -234,7 +264,17 @@ impl Run {
         if let Some(records) = records {
             self.census.records = records;
         }
-        new
+        let census = &mut self.census;
+        let now = ticks_since_boot();
+        let changed = census.callers.look(&census.records, now, Caller::lives);
+        if changed && let Some(directory) = &self.run_directory.path {
+            let (forgotten, records): (Vec<_>, _) = std::mem::take(&mut census.records)
+                .into_iter()
+                .partition(|record| census.callers.is_forgotten(record.caller));
+            census.records = records;
+            forgotten.iter().for_each(|record| record.remove(directory));
+        }
+        new || changed
     }
 
     /// Signals that end go to everyone but our shims: Intel's `mpirun` is a script that would keep

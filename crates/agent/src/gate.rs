@@ -1,23 +1,24 @@
 //! `gate`: the launcher's init container. Holds it until every worker has *answered*; a bare
 //! connection proves nothing. Decides when all are there and when to give up, then leaves host
-//! lists for the launcher; must not know what the launcher will do with them.
+//! lists for the launcher; must not know what the launcher will do with them. `exec` waits with it
+//! once more, since a container that is restarted in place has no init containers.
 
 mod board;
 mod question;
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustix::event::{PollFd, PollFlags};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use crate::hosts::{Host, HostsFile};
+use crate::hosts::{Host, HostsFile, Listing};
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
 use crate::wire::poll;
 use crate::{contract, host_lists};
-use board::{Board, Callers};
+use board::{Board, Callers, Hopeless, SILENCE_FACTOR};
 use question::{Question, ports_words};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -26,84 +27,191 @@ const PROGRESS_MIN: Duration = Duration::from_secs(1);
 const SSH_PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 const NAMED_MAX: usize = 5;
 
-/// How long the gate waits.
-struct Patience {
-    /// For everyone to answer, if not for ever.
-    all: Option<Duration>,
-    /// For SSH workers that refuse.
-    refusals: Duration,
-}
-
 /// Holds until all have answered. Returns the container's exit code.
 pub(crate) fn run() -> Result<u8> {
-    let begun = Instant::now();
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let question = Arc::new(Question::of_environment()?);
-    let asked = contract::workers().with_context(|| format!("{} is not set", contract::WORKERS))?;
-    let patience = Patience {
-        all: contract::seconds(contract::GATE_TIMEOUT).filter(|time| !time.is_zero()),
-        refusals: contract::seconds(contract::SSH_PATIENCE).unwrap_or(SSH_PATIENCE_DEFAULT),
-    };
-    let file = HostsFile::of_environment();
-    let callers = Callers::start(&question, asked)?;
-    let mut progress = Progress::new();
-    loop {
-        callers.list(file.read());
-        let answered = callers.board().answered();
-        if answered.len() >= asked {
-            let seconds = begun.elapsed().as_secs_f64();
-            println!("all {asked} workers have answered after {seconds:.1} s");
-            return opened(&answered);
+    let patience = contract::seconds(contract::GATE_TIMEOUT).filter(|time| !time.is_zero());
+    let mut wait = Wait::new(patience, Progress::of_gate())?;
+    match wait.until_open(&signals)? {
+        End::AllAnswered(workers) => {
+            let (all, seconds) = (workers.len(), wait.begun.elapsed().as_secs_f64());
+            println!("all {all} workers have answered after {seconds:.1} s");
+            host_lists::write_as_asked(&workers)?;
+            Ok(0)
         }
-        if patience.all.is_some_and(|all| begun.elapsed() >= all) {
-            return Ok(give_up(&callers.board(), asked, begun.elapsed()));
+        End::LetGo(workers) => {
+            host_lists::write_as_asked(&workers)?;
+            Ok(0)
         }
-        if let Question::Ssh { ports } = &*question
-            && callers.board().only_refusals_for(patience.refusals, asked)
-        {
-            let board = callers.board();
-            eprintln!("muster-agent: {}", let_go(&board, ports, patience.refusals));
-            return opened(&board.listed());
-        }
-        progress.tell(&callers.board(), asked);
-        let mut fds = [
-            PollFd::new(&signals, PollFlags::IN),
-            PollFd::new(&*callers.news, PollFlags::IN),
-        ];
-        poll(&mut fds, LOOK_INTERVAL)?;
-        callers.take_news();
-        if let Some(signal) = signals.take().first() {
-            return Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default());
-        }
+        End::Deadline => Ok(wait.give_up(Kind::GateDeadline, contract::EXIT_GATE_DEADLINE)),
+        End::Signal(signal) => Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default()),
     }
 }
 
-/// What the launcher finds when it starts.
-fn opened(workers: &[Host]) -> Result<u8> {
-    host_lists::write_as_asked(workers)?;
-    Ok(0)
+/// What waiting came to.
+pub(crate) enum End {
+    AllAnswered(Vec<Host>),
+    /// Some will not answer, which says more about the question than about them.
+    LetGo(Vec<Host>),
+    Deadline,
+    Signal(i32),
+}
+
+/// Waiting for all workers to answer.
+pub(crate) struct Wait {
+    begun: Instant,
+    question: Arc<Question>,
+    file: HostsFile,
+    callers: Callers,
+    /// How many there are to be, once that is known.
+    asked: Option<usize>,
+    /// For everyone to answer, if not for ever.
+    patience: Option<Duration>,
+    /// With SSH workers that refuse.
+    ssh_patience: Duration,
+    progress: Progress,
+}
+
+impl Wait {
+    pub(crate) fn new(patience: Option<Duration>, progress: Progress) -> Result<Self> {
+        let question = Arc::new(Question::of_environment()?);
+        let ssh_patience = contract::seconds(contract::SSH_PATIENCE);
+        Ok(Self {
+            begun: Instant::now(),
+            callers: Callers::new(question.clone())?,
+            question,
+            file: HostsFile::of_environment(),
+            asked: None,
+            patience,
+            ssh_patience: ssh_patience.unwrap_or(SSH_PATIENCE_DEFAULT),
+            progress,
+        })
+    }
+
+    /// Those that refuse and those that say something else are given up before this time is over.
+    pub(crate) fn let_go_of_ssh_within(&mut self, time: Duration) {
+        let patience = time / (SILENCE_FACTOR + 1);
+        self.ssh_patience = self.ssh_patience.min(patience);
+    }
+
+    /// How many workers there are to be, as last read.
+    pub(crate) fn asked(&self) -> Option<usize> {
+        self.asked
+    }
+
+    pub(crate) fn until_open(&mut self, signals: &Signals) -> Result<End> {
+        loop {
+            let Listing { hosts, workers } = self.file.listing();
+            self.asked = workers;
+            self.callers.list(hosts)?;
+            let answered = self.board().answered();
+            if self.asked.is_some_and(|asked| answered.len() >= asked) {
+                return Ok(End::AllAnswered(answered));
+            }
+            if self.patience.is_some_and(|all| self.begun.elapsed() >= all) {
+                return Ok(End::Deadline);
+            }
+            if let Some(line) = self.reason_to_let_go() {
+                eprintln!("muster-agent: {line}");
+                return Ok(End::LetGo(self.board().listed()));
+            }
+            let board = self.callers.board();
+            self.progress.tell(&board, self.asked);
+            drop(board);
+            let mut fds = [
+                PollFd::new(signals, PollFlags::IN),
+                PollFd::new(self.callers.news(), PollFlags::IN),
+            ];
+            poll(&mut fds, LOOK_INTERVAL)?;
+            self.callers.take_news();
+            let ends = |signal: &i32| ![SIGUSR1, SIGUSR2].contains(signal);
+            if let Some(signal) = signals.take().into_iter().find(ends) {
+                return Ok(End::Signal(signal));
+            }
+        }
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.callers.board()
+    }
+
+    fn reason_to_let_go(&self) -> Option<String> {
+        let (Question::Ssh { ports }, Some(asked)) = (&*self.question, self.asked) else {
+            return None;
+        };
+        let board = self.board();
+        let hopeless = board.hopeless(self.ssh_patience, asked)?;
+        let reason = board.reason.as_deref();
+        Some(let_go(&hopeless, ports, self.ssh_patience, reason))
+    }
+
+    /// Says who is missing, and leaves a verdict; returns the exit code.
+    pub(crate) fn give_up(&self, kind: Kind, exit: u8) -> u8 {
+        let board = self.board();
+        let message = format!(
+            "gave up after {} s {}",
+            self.begun.elapsed().as_secs(),
+            waiting_for(&board, self.asked)
+        );
+        eprintln!("muster-agent: {message}");
+        let verdict = Verdict {
+            kind,
+            exit,
+            signal: None,
+            hosts: board.answered().len(),
+            asked: self.asked,
+            ranks_per_host: [].into(),
+            lost: board.missing(),
+            message,
+        };
+        verdict.write();
+        verdict.exit
+    }
 }
 
 /// "waiting for 3 of 64 workers: …", when something changed and every few seconds.
-struct Progress {
+pub(crate) struct Progress {
+    /// Not before: most are there at once.
+    from: Instant,
+    to_stderr: bool,
     told: Option<(Instant, usize)>,
 }
 
 impl Progress {
-    fn new() -> Self {
-        Self { told: None }
+    /// Whose output is its own.
+    fn of_gate() -> Self {
+        Self {
+            from: Instant::now(),
+            to_stderr: false,
+            told: None,
+        }
     }
 
-    fn tell(&mut self, board: &Board, asked: usize) {
+    /// Beside the output of the command that is to follow.
+    pub(crate) fn of_exec() -> Self {
+        Self {
+            from: Instant::now() + PROGRESS_MIN,
+            to_stderr: true,
+            told: None,
+        }
+    }
+
+    fn tell(&mut self, board: &Board, asked: Option<usize>) {
         let now = Instant::now();
         let heard_of = board.answered().len();
         let due = self.told.is_none_or(|(when, before)| {
             let since = now.duration_since(when);
             since >= PROGRESS_INTERVAL || (heard_of != before && since >= PROGRESS_MIN)
         });
-        if due {
-            self.told = Some((now, heard_of));
-            println!("{}", waiting_for(board, asked));
+        if !due || now < self.from {
+            return;
+        }
+        self.told = Some((now, heard_of));
+        let line = waiting_for(board, asked);
+        if self.to_stderr {
+            eprintln!("muster-agent: {line}");
+        } else {
+            println!("{line}");
         }
     }
 }
@@ -117,7 +225,10 @@ fn named(names: &[String]) -> Vec<String> {
     words
 }
 
-fn waiting_for(board: &Board, asked: usize) -> String {
+fn waiting_for(board: &Board, asked: Option<usize>) -> String {
+    let Some(asked) = asked else {
+        return "waiting for the list of workers: it does not say how many there are".into();
+    };
     let open = asked.saturating_sub(board.answered().len());
     let mut words = named(&board.missing());
     let unlisted = asked.saturating_sub(board.known());
@@ -134,36 +245,32 @@ fn waiting_for(board: &Board, asked: usize) -> String {
     }
 }
 
-/// Nobody may have told us where an image's sshd listens; a gate must not be worse than none.
-fn let_go(board: &Board, ports: &[u16], patience: Duration) -> String {
+/// Nobody may have told us where an image's sshd listens, and not everyone may be allowed to ask; a
+/// gate must not be worse than none.
+fn let_go(hopeless: &Hopeless, ports: &[u16], patience: Duration, reason: Option<&str>) -> String {
+    let ports = ports_words(ports);
+    let mut sentences = Vec::new();
+    if !hopeless.refusing.is_empty() {
+        sentences.push(format!(
+            "{} refused every connection on {ports} for {} s: no sshd listens there",
+            named(&hopeless.refusing).join(", "),
+            patience.as_secs()
+        ));
+    }
+    if !hopeless.silent.is_empty() {
+        sentences.push(format!(
+            "{} gave no SSH banner on {ports} for {} s (last heard: {}): a NetworkPolicy keeps the \
+             launcher away, or what listens there is not an sshd",
+            named(&hopeless.silent).join(", "),
+            (patience * SILENCE_FACTOR).as_secs(),
+            reason.unwrap_or("nothing")
+        ));
+    }
     format!(
-        "{} refused every connection on {} for {} s: no sshd listens there. Starting the launcher \
-         all the same; if it listens on another port, set spec.muster.sshPort",
-        named(&board.missing()).join(", "),
-        ports_words(ports),
-        patience.as_secs()
+        "{}. Starting the launcher all the same; if it listens on another port, set \
+         spec.muster.sshPort",
+        sentences.join("; ")
     )
-}
-
-fn give_up(board: &Board, asked: usize, waited: Duration) -> u8 {
-    let message = format!(
-        "gave up after {} s {}",
-        waited.as_secs(),
-        waiting_for(board, asked)
-    );
-    eprintln!("muster-agent: {message}");
-    let verdict = Verdict {
-        kind: Kind::GateDeadline,
-        exit: contract::EXIT_GATE_DEADLINE,
-        signal: None,
-        hosts: board.answered().len(),
-        asked: Some(asked),
-        ranks_per_host: [].into(),
-        lost: board.missing(),
-        message,
-    };
-    verdict.write();
-    verdict.exit
 }
 
 #[cfg(test)]
@@ -181,21 +288,44 @@ mod tests {
     fn progress_names_some_and_counts_the_rest() {
         let mut board = board(7);
         assert_eq!(
-            waiting_for(&board, 9),
+            waiting_for(&board, Some(9)),
             "waiting for 9 of 9 workers: w0, w1, w2, w3, w4, and 2 more, \
              2 without an address yet"
         );
         board.reason = Some("w1: connection refused".into());
-        assert!(waiting_for(&board, 7).ends_with("(last heard: w1: connection refused)"));
+        assert!(waiting_for(&board, Some(7)).ends_with("(last heard: w1: connection refused)"));
+    }
+
+    #[test]
+    fn before_the_list_says_how_many_there_are_that_is_what_is_missing() {
+        let line = waiting_for(&board(1), None);
+        assert!(
+            line.starts_with("waiting for the list of workers"),
+            "{line}"
+        );
     }
 
     #[test]
     fn letting_go_says_who_and_what_to_set() {
-        let line = let_go(&board(2), &[22, 2222], Duration::from_secs(60));
+        let refusing = Hopeless {
+            refusing: vec!["w0".into(), "w1".into()],
+            silent: vec![],
+        };
+        let patience = Duration::from_secs(60);
+        let line = let_go(&refusing, &[22, 2222], patience, None);
         assert!(
             line.starts_with("w0, w1 refused every connection on ports 22 and 2222 for 60 s"),
             "{line}"
         );
         assert!(line.ends_with("set spec.muster.sshPort"), "{line}");
+        let both = Hopeless {
+            silent: vec!["w2".into()],
+            ..refusing
+        };
+        let line = let_go(&both, &[22], patience, Some("w2: port 22: timed out"));
+        let silent =
+            "w2 gave no SSH banner on port 22 for 180 s (last heard: w2: port 22: timed out)";
+        assert!(line.contains(silent), "{line}");
+        assert!(!line.contains('\n'), "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! The host lists that launchers read, written by the gate once all workers are there. Decides names,
+//! The host lists that launchers read, written once all workers are there. Decides names,
 //! syntax and whether a host is written as its address or its name; must not know launchers beyond
 //! the two syntaxes that they understand.
 
@@ -138,11 +138,17 @@ impl Lists {
     }
 }
 
-/// Readers see the old file or the new one, with the mode it will have.
+/// Readers see the old file or the new one, with the mode it will have. The old one, and what an
+/// earlier writer left half-written, may belong to another user: both give way, neither is opened.
 pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
+    // Most often there is none.
+    let _ = fs::remove_file(&draft);
     fs::write(&draft, text).with_context(cannot)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).with_context(cannot)?;
     fs::rename(&draft, path).with_context(cannot)

@@ -1,5 +1,5 @@
-//! The list of workers: one `NAME ADDRESS[:PORT]` per line, written by the operator and carried into
-//! the pod by the kubelet. Decides who is meant by a name; the list is the only source, so that no
+//! The list of workers: one `NAME ADDRESS[:PORT]` per line after a first line that says how many they
+//! are, written by the operator and carried into the pod by the kubelet. Decides who is meant by a name; the list is the only source, so that no
 //! name of a worker is ever asked of DNS.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -64,6 +64,22 @@ pub fn parse(text: &str) -> Vec<Host> {
             })
         })
         .collect()
+}
+
+/// How many workers there are to be, as the first line says.
+fn parse_workers(text: &str) -> Option<usize> {
+    let first = text.lines().next()?;
+    let number = first.strip_prefix(contract::WORKERS_LINE)?;
+    number.trim().parse().ok()
+}
+
+/// The list, and how long it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Those that are listed by now.
+    pub hosts: Vec<Host>,
+    /// By the list itself, else by the pod's environment; nothing is known before either says so.
+    pub workers: Option<usize>,
 }
 
 impl Host {
@@ -145,20 +161,28 @@ impl HostsFile {
         }
     }
 
-    /// What it says now; nothing as long as it is not there.
+    /// Who is listed now; nobody as long as it is not there.
     pub fn read(&self) -> Vec<Host> {
+        self.listing().hosts
+    }
+
+    /// All that it says now.
+    pub fn listing(&self) -> Listing {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        parse(&text)
+        Listing {
+            hosts: parse(&text),
+            workers: parse_workers(&text).or_else(contract::workers),
+        }
     }
 
     /// Finds a worker, waiting for its line as long as the list is not complete.
     pub fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
         loop {
-            let hosts = self.read();
+            let Listing { hosts, workers } = self.listing();
             if let Some(host) = find(&hosts, wanted)? {
                 return Ok(host.clone());
             }
-            let complete = contract::workers().is_some_and(|workers| hosts.len() >= workers);
+            let complete = workers.is_some_and(|workers| hosts.len() >= workers);
             if complete || Instant::now() >= until {
                 return Err(HostsError::Unknown {
                     name: wanted.to_owned(),
@@ -248,5 +272,28 @@ half-written";
             error.starts_with("w1 is not among the 1 workers listed in "),
             "{error}"
         );
+    }
+    #[test]
+    fn the_first_line_says_how_many_there_are_to_be() {
+        let workers = |text| parse_workers(text);
+        assert_eq!(workers("# workers 3\nw0 10.0.0.1\n"), Some(3));
+        assert_eq!(workers("# workers 0"), Some(0));
+        assert_eq!(workers("w0 10.0.0.1\n# workers 3\n"), None);
+        assert_eq!(workers("# workers many\n"), None);
+        assert_eq!(workers(""), None);
+        assert_eq!(parse("# workers 3\nw0 10.0.0.1\n").len(), 1);
+    }
+
+    #[test]
+    fn a_list_that_is_complete_by_its_own_word_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = HostsFile {
+            path: directory.path().join("hosts"),
+        };
+        std::fs::write(&file.path, "# workers 1\nw0 10.0.0.1\n").unwrap();
+        let begun = Instant::now();
+        let until = begun + Duration::from_secs(60);
+        assert!(file.wait_for("w1", until).is_err());
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

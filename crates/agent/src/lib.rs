@@ -2,6 +2,7 @@
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`).
 
 mod call;
+mod caller;
 mod children;
 mod connect;
 pub mod contract;

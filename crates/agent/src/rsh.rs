@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::caller::{Caller, ticks_since_boot};
 use crate::frame::Frame;
 use crate::host_name::Need;
 use crate::hosts::{self, Host, HostsFile};
@@ -59,6 +60,8 @@ impl Shim {
         let record = SessionRecord {
             host: call.host.clone(),
             shim: std::process::id(),
+            caller: Caller::of_this_process(),
+            caller_seen: 0,
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
             ranks: [].into(),
@@ -183,7 +186,10 @@ impl Shim {
     }
 
     /// The session is worth more than its record.
-    fn write(&self) {
+    fn write(&mut self) {
+        if self.record.caller.is_some_and(Caller::lives) {
+            self.record.caller_seen = ticks_since_boot();
+        }
         if let Some(directory) = &self.directory
             && let Err(error) = self.record.write(directory)
         {

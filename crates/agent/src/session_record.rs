@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::caller::Caller;
 use crate::frame::{Ending, RankState};
 
 /// How far a session came.
@@ -31,6 +32,10 @@ pub(crate) struct SessionRecord {
     pub(crate) host: String,
     /// The shim's process, which may be killed without a word.
     pub(crate) shim: u32,
+    /// The launcher that called it.
+    pub(crate) caller: Option<Caller>,
+    /// When the shim last saw it alive, in clock ticks since boot.
+    pub(crate) caller_seen: u64,
     /// The launcher's daemon that it started, if it was one.
     pub(crate) daemon: Option<String>,
     pub(crate) state: State,
@@ -63,6 +68,12 @@ impl SessionRecord {
         }
     }
 
+    /// No longer needed.
+    pub(crate) fn remove(&self, directory: &Path) {
+        // Another shim's record may stand there by now, or none.
+        let _ = std::fs::remove_file(directory.join(format!("{}.{SUFFIX}", self.shim)));
+    }
+
     /// Readers see the old file or the new one.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let path = |suffix: &str| -> PathBuf { directory.join(format!("{}.{suffix}", self.shim)) };
@@ -89,6 +100,10 @@ impl SessionRecord {
             format!("host {}", one_line(&self.host)),
             format!("shim {}", self.shim),
         ];
+        lines.extend(self.caller.map(|caller| {
+            let Caller { started, number } = caller;
+            format!("caller {number} {started} {}", self.caller_seen)
+        }));
         lines.extend(self.daemon.iter().map(|daemon| format!("daemon {daemon}")));
         lines.push(match &self.state {
             State::Calling => "calling".into(),
@@ -108,11 +123,21 @@ impl SessionRecord {
     fn parse(text: &str) -> Option<Self> {
         let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
         let (mut ranks, mut failed) = (BTreeMap::new(), Vec::new());
+        let (mut caller, mut caller_seen) = (None, 0);
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "host" => host = Some(rest.to_owned()),
                 "shim" => shim = rest.parse().ok(),
+                "caller" => {
+                    let (number, times) = rest.split_once(' ')?;
+                    let (started, seen) = times.split_once(' ')?;
+                    caller = Some(Caller {
+                        started: started.parse().ok()?,
+                        number: number.parse().ok()?,
+                    });
+                    caller_seen = seen.parse().ok()?;
+                }
                 "daemon" => daemon = Some(rest.to_owned()),
                 "calling" => state = Some(State::Calling),
                 "started" => state = Some(State::Started),
@@ -135,6 +160,8 @@ impl SessionRecord {
         Some(Self {
             host: host?,
             shim: shim?,
+            caller,
+            caller_seen,
             daemon,
             state: state?,
             ranks,
@@ -198,6 +225,11 @@ mod tests {
             let record = SessionRecord {
                 host: "pi-worker-0".into(),
                 shim: 4242,
+                caller: Some(Caller {
+                    started: 99,
+                    number: 41,
+                }),
+                caller_seen: 100,
                 daemon: Some("orted".into()),
                 state,
                 ranks: [
@@ -219,6 +251,8 @@ mod tests {
         let mut record = SessionRecord {
             host: "pi-worker-0".into(),
             shim: 1,
+            caller: None,
+            caller_seen: 0,
             daemon: None,
             state: State::Started,
             ranks: [].into(),

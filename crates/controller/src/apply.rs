@@ -191,7 +191,7 @@ impl Actor<'_> {
         }
         match (child.watched, kind) {
             (true, _) => self.learn(kind, &text)?,
-            // Somebody took the label off. To put it back would take the right to change any pod.
+            // Somebody took the label off, and must have had a reason: a pod can be made again.
             (false, Kind::Pod) => return Ok(self.taken(kind, name)),
             (false, _) => self.adopt(kind, name, &child.uid).await?,
         }

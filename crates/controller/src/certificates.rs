@@ -54,7 +54,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, key).expect("a fresh key can sign")
 }
 
-/// From yesterday, since no two clocks agree.
+/// From a year ago, since no two clocks agree.
 fn lasting(params: Result<CertificateParams, rcgen::Error>) -> CertificateParams {
     let mut params = params.expect("a job's UID makes a valid name");
     let year = TimeZone::UTC.to_datetime(Timestamp::now()).year();

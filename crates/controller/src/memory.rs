@@ -51,10 +51,10 @@ pub(crate) struct JobMemory {
     pub(crate) failures: u32,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
-    /// What the kubelet said of a pod that does not begin.
-    pub(crate) heard_of_mounts: Option<Heard>,
+    /// What kubelets said of pods that do not begin.
+    pub(crate) heard: Option<Heard>,
     /// Since when pods wait, by UID: no pod says so itself.
-    waiting_since: BTreeMap<String, Timestamp>,
+    waiting_since: BTreeMap<(String, String), Timestamp>,
 }
 
 /// What is known of a Secret that is never watched.
@@ -187,11 +187,19 @@ impl JobMemory {
         let mut since = BTreeMap::new();
         for pod in pods {
             if let Some(waiting) = &mut pod.waiting {
+                // A pull that failed and the pause before the next one are one wait.
+                let reason = waiting.reason.as_str();
+                let kind = if reason.contains("ImagePull") {
+                    "ImagePull"
+                } else {
+                    reason
+                };
+                let wait = (pod.uid.clone(), kind.to_owned());
                 if waiting.since == Timestamp::UNIX_EPOCH {
-                    let first = self.waiting_since.get(&pod.uid).copied();
+                    let first = self.waiting_since.get(&wait).copied();
                     waiting.since = first.unwrap_or(now);
                 }
-                since.insert(pod.uid.clone(), waiting.since);
+                since.insert(wait, waiting.since);
             }
         }
         self.waiting_since = since;

@@ -21,14 +21,15 @@ const ORDINARY: SignedDuration = SignedDuration::from_secs(8);
 const AGAIN_FIRST: Duration = Duration::from_secs(5);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 const FAILED_MOUNT: &str = "FailedMount";
+/// The kubelet tries again after one, two, four and eight seconds, and then less often.
+const TRIED: SignedDuration = SignedDuration::from_secs(12);
 
-/// What was heard of a pod that does not begin.
+/// What was heard of pods that do not begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
-    pod: String,
     ask_again: Timestamp,
     delay: Duration,
-    waiting: Option<Waiting>,
+    events: Vec<Event>,
 }
 
 #[derive(Deserialize)]
@@ -36,23 +37,27 @@ struct Events {
     items: Vec<Event>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Event {
-    reason: Option<String>,
     message: Option<String>,
-    first_timestamp: Option<Time>,
     last_timestamp: Option<Time>,
+    involved_object: Involved,
 }
 
-/// Says of the first pod that should have begun why it does not. Returns when to look again.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Involved {
+    uid: Option<String>,
+}
+
+/// Says of pods that should have begun why they do not. Returns when to look again.
 pub(crate) async fn explain(
     context: &Context,
     owner: &Owner,
     pods: impl Iterator<Item = &mut Pod>,
     now: Timestamp,
-) -> Result<Option<Timestamp>, Fault> {
+) -> Option<Timestamp> {
     let unbegun = |pod: &&mut Pod| {
         pod.phase == PodPhase::Pending
             && !pod.begun
@@ -60,68 +65,84 @@ pub(crate) async fn explain(
             && !pod.node.is_empty()
             && pod.waiting.is_none()
     };
-    let Some(pod) = pods.filter(unbegun).min_by_key(|pod| pod.created_at) else {
-        return Ok(None);
-    };
-    let due = pod.created_at.saturating_add(ORDINARY).unwrap_or(now);
+    let mut pods: Vec<&mut Pod> = pods.filter(unbegun).collect();
+    let oldest = pods.iter().map(|pod| pod.created_at).min()?;
+    let due = oldest.saturating_add(ORDINARY).unwrap_or(now);
     if due > now {
-        return Ok(Some(due));
+        return Some(due);
     }
-    let known = context
-        .memory
-        .on(&owner.uid, |memory| memory.heard_of_mounts.clone());
-    let known = known.filter(|heard| heard.pod == pod.uid);
+    let known = context.memory.on(&owner.uid, |memory| memory.heard.clone());
     let heard = match known {
         Some(heard) if heard.ask_again > now => heard,
-        known => {
-            let delay = known.map_or(AGAIN_FIRST, |heard| (heard.delay * 2).min(AGAIN_MAX));
-            let waiting = failed_mount(context, owner, pod).await?;
-            let heard = Heard {
-                pod: pod.uid.clone(),
-                ask_again: now
-                    + if waiting.is_some() {
-                        AGAIN_FIRST
-                    } else {
-                        delay
-                    },
-                delay,
-                waiting,
-            };
-            let kept = heard.clone();
-            context
-                .memory
-                .on(&owner.uid, |memory| memory.heard_of_mounts = Some(kept));
-            heard
-        }
+        known => ask(context, owner, known.map(|heard| heard.delay), now).await,
     };
-    pod.waiting.clone_from(&heard.waiting);
-    Ok(Some(heard.ask_again))
+    for pod in &mut pods {
+        pod.waiting = heard.failed_mount(pod);
+    }
+    Some(heard.ask_again)
 }
 
-/// Only what the kubelet said last counts: a volume may have been mounted since.
-async fn failed_mount(
-    context: &Context,
-    owner: &Owner,
-    pod: &Pod,
-) -> Result<Option<Waiting>, Fault> {
+/// A fault is as good as no answer: nothing else of the job depends on it.
+async fn ask(context: &Context, owner: &Owner, delay: Option<Duration>, now: Timestamp) -> Heard {
+    let events = failed_mounts(context, owner).await.unwrap_or_else(|fault| {
+        tracing::warn!(
+            job = %format_args!("{}/{}", owner.namespace, owner.name),
+            "cannot read the events of pods that do not begin: {fault}"
+        );
+        Vec::new()
+    });
+    let delay = match (events.is_empty(), delay) {
+        (true, Some(delay)) => (delay * 2).min(AGAIN_MAX),
+        (true, None) | (false, _) => AGAIN_FIRST,
+    };
+    let heard = Heard {
+        ask_again: now + delay,
+        delay,
+        events,
+    };
+    let kept = heard.clone();
+    context
+        .memory
+        .on(&owner.uid, |memory| memory.heard = Some(kept));
+    heard
+}
+
+async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, Fault> {
     let resource = wire::named_resource("", "v1", "Event", "events");
     let target = Target {
         resource: &resource,
         namespace: &owner.namespace,
         name: "",
     };
-    let about = format!("involvedObject.uid={}", pod.uid);
-    let text = context.api.list_selected(target, &about).await?;
+    let selector = format!("involvedObject.kind=Pod,reason={FAILED_MOUNT}");
+    let text = context.api.list_selected(target, &selector).await?;
     let events: Events = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
-    let last = |event: &&Event| event.last_timestamp.as_ref().map(|time| time.0);
-    let newest = events.items.iter().max_by_key(last);
-    let failed = newest.filter(|event| event.reason.as_deref() == Some(FAILED_MOUNT));
-    Ok(failed.map(|event| Waiting {
-        reason: FAILED_MOUNT.to_owned(),
-        message: event.message.clone().unwrap_or_default(),
-        since: event
-            .first_timestamp
-            .as_ref()
-            .map_or(pod.created_at, |time| time.0),
-    }))
+    Ok(events.items)
+}
+
+impl Heard {
+    /// A volume that is slow to come is waited for; one whose source does not exist, after the
+    /// kubelet has tried for a while, is not.
+    fn failed_mount(&self, pod: &Pod) -> Option<Waiting> {
+        let about = |event: &&Event| event.involved_object.uid.as_deref() == Some(&pod.uid);
+        let newest = self
+            .events
+            .iter()
+            .filter(about)
+            .max_by_key(|event| event.last())?;
+        let message = newest.message.clone().unwrap_or_default();
+        let missing = message.contains("not found") || message.contains("non-existent");
+        let tried = newest.last()?.duration_since(pod.created_at);
+        (missing && tried >= TRIED).then(|| Waiting {
+            reason: FAILED_MOUNT.to_owned(),
+            message,
+            since: pod.created_at,
+        })
+    }
+}
+
+impl Event {
+    fn last(&self) -> Option<Timestamp> {
+        self.last_timestamp.as_ref().map(|time| time.0)
+    }
 }

@@ -57,15 +57,9 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
             Facts::pod_group,
         ),
     };
+    let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
-        Slot::Absent
-            if names.is_taken(
-                &Kind::Secret,
-                &Place::new(&job.owner.namespace, &job.key_name(&context.site)),
-            ) =>
-        {
-            Slot::Foreign
-        }
+        Slot::Absent if names.is_taken(&Kind::Secret, &key_place) => Slot::Foreign,
         other => other,
     };
     let foreign_pods = names.foreign_pods(job);
@@ -76,7 +70,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
-    let look_at_mounts = explain_mounts(context, job, unfinished, now).await?;
+    let look_at_mounts = mounts::explain(context, &job.owner, unfinished, now).await;
     let refused = context.memory.on(&job.owner.uid, |memory| {
         memory.see_generation(job.owner.generation);
         memory.date_waits(launcher_pods.iter_mut().chain(&mut workers), now);
@@ -102,20 +96,6 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     Ok(Look {
         observed,
         look_again: retry_at.into_iter().chain(look_at_mounts).min(),
-    })
-}
-
-async fn explain_mounts(
-    context: &Context,
-    job: &Job,
-    pods: impl Iterator<Item = &mut Pod>,
-    now: Timestamp,
-) -> Result<Option<Timestamp>, Error> {
-    let explained = mounts::explain(context, &job.owner, pods, now).await;
-    explained.map_err(|source| Error::Observe {
-        job: format!("{}/{}", job.owner.namespace, job.owner.name),
-        what: "events of a pod that does not begin".to_owned(),
-        source,
     })
 }
 

@@ -25,8 +25,10 @@ use crate::wire::{self, Place, Stored, UserJob};
 
 /// A page of whole jobs is held in memory twice while it is read.
 const JOBS_PER_PAGE: u32 = 50;
-/// Between two looks for an API that is not there.
-const LOOK_FOR_API: Duration = Duration::from_secs(30);
+/// Between two looks for an API that is not there: at first soon, because rights take a moment to
+/// count, then less and less often.
+const LOOK_FOR_API: Duration = Duration::from_secs(1);
+const LOOK_FOR_API_MAX: Duration = Duration::from_secs(30);
 /// Between two questions about a doubtful object.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -194,16 +196,20 @@ impl Watch {
     /// missing now may be installed later.
     pub(crate) async fn appearance(&self, resource: &ApiResource) {
         let (api, plural, group) = (&self.api, &resource.plural, &resource.group);
-        let mut told = false;
+        let (mut told, mut wait) = (false, LOOK_FOR_API);
         while let Err(fault) = api.probe(resource, self.namespace.as_deref()).await {
             if !matches!(fault.code(), Some(403 | 404)) {
                 return;
             }
             if !told {
-                tracing::info!("the cluster has no {plural}.{group}: not looked after");
+                tracing::info!(
+                    error = chain(&fault),
+                    "the cluster has no {plural}.{group} for us: not looked after"
+                );
                 told = true;
             }
-            tokio::time::sleep(LOOK_FOR_API).await;
+            tokio::time::sleep(wait).await;
+            wait = wait.saturating_mul(2).min(LOOK_FOR_API_MAX);
         }
         if told {
             tracing::info!("the cluster has {plural}.{group} now");

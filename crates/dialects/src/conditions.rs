@@ -96,6 +96,14 @@ impl Conditions {
         self.0.retain(|item| text(item, "type") != name);
     }
 
+    /// Without the times of updates, for an API that has none.
+    pub(crate) fn without_update_times(mut self) -> Self {
+        for item in self.0.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("lastUpdateTime");
+        }
+        self
+    }
+
     /// The newest transition time of what holds, other than this one.
     pub(crate) fn newest_true(&self, other_than: &str) -> Option<Timestamp> {
         let others = self

@@ -3,6 +3,7 @@
 //! what it then means, is for the dialects.
 
 pub(crate) mod checks;
+pub(crate) mod field_list;
 pub(crate) mod hub;
 pub(crate) mod said;
 pub(crate) mod wire;

@@ -6,8 +6,8 @@ pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::Dialect;
-use crate::kubeflow::{MPI_OPERATOR, MULTIKUEUE};
+use crate::kubeflow::{MPI_OPERATOR, MULTIKUEUE, field_list};
+use crate::{Dialect, muster_fields};
 
 /// `managedBy` of jobs that are ours.
 const MANAGED_BY_US: &str = MPI_OPERATOR;
@@ -17,6 +17,7 @@ const MANAGED_BY_VALUES: [&str; 2] = [MANAGED_BY_US, MULTIKUEUE];
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: defaults::DIALECT_NAME,
+    fields: &[field_list::SHARED, types::FIELDS, muster_fields::FIELDS],
     managed_elsewhere: lower::managed_elsewhere,
     lower: lower::lower,
     recorded: report::recorded,

@@ -5,12 +5,16 @@
 //! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
 
 mod conditions;
+pub mod field;
 pub mod field_error;
 mod fields;
 mod kubeflow;
 pub mod kubeflow_v1;
 pub mod kubeflow_v2beta1;
+mod muster_fields;
 mod muster_status;
+mod names;
+pub mod t9k_v1beta1;
 mod template;
 mod time;
 
@@ -20,14 +24,24 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Every resource that is served, with the dialects that its objects are written in.
-pub const RESOURCES: &[Resource] = &[Resource {
-    group: kubeflow::GROUP,
-    version: kubeflow::STORED_VERSION,
-    kind: kubeflow::KIND,
-    plural: kubeflow::PLURAL,
-    is_required: true,
-    dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
-}];
+pub const RESOURCES: &[Resource] = &[
+    Resource {
+        group: kubeflow::GROUP,
+        version: kubeflow::STORED_VERSION,
+        kind: kubeflow::KIND,
+        plural: kubeflow::PLURAL,
+        is_required: true,
+        dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
+    },
+    Resource {
+        group: t9k_v1beta1::GROUP,
+        version: t9k_v1beta1::VERSION,
+        kind: t9k_v1beta1::KIND,
+        plural: t9k_v1beta1::PLURAL,
+        is_required: false,
+        dialects: &[t9k_v1beta1::DIALECT],
+    },
+];
 
 /// One stored resource. Several API versions of it may be written; the operator reads and writes
 /// one.
@@ -66,6 +80,8 @@ impl Resource {
 pub struct Dialect {
     /// As `spec.muster.dialect` and `status.muster.dialect` have it.
     pub name: &'static str,
+    /// What becomes of every field of its `spec`, outside of pod templates.
+    pub fields: &'static [&'static [field::Field]],
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.

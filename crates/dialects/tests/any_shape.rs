@@ -1,7 +1,7 @@
 //! A stored object may have any shape. Every node of a rich sample is replaced by values of other
 //! shapes, one at a time: nothing panics, and what is refused is named by a path.
 
-use dialects::{Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1};
+use dialects::{Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
 use jiff::Timestamp;
 use planner::fixtures::{job, world};
 use serde_json::{Value, json};
@@ -180,12 +180,77 @@ fn the_sample_itself_is_valid_and_over() {
     }
 }
 
+/// A job of T9k; with the fields of its third shape it is refused, and must be so by name.
+fn t9k_sample(third: bool) -> Value {
+    let template = |name: &str| {
+        json!({"spec": {
+            "initContainers": [{"name": "i", "image": "i"}],
+            "containers": [{"name": name, "image": "w", "env": [{"name": "A", "value": "b"}],
+                "command": ["c"], "args": ["d"]}],
+        }})
+    };
+    let time = "2026-11-15T12:00:00Z";
+    let condition = |name: &str| {
+        json!({"type": name, "status": "True", "reason": "R", "message": "M",
+            "lastTransitionTime": time})
+    };
+    let overrides =
+        json!([{"type": "worker", "skipInitContainer": true, "command": ["c"], "args": ["d"]}]);
+    let mut job = json!({
+        "metadata": {"name": "walk", "namespace": "team-a", "uid": "u", "generation": 3},
+        "spec": {
+            "worker": {
+                "replicas": 2, "extraMPIArgs": ["-N", "3"], "cmd": ["walk"],
+                "template": template("mpi-worker"),
+            },
+            "mca": {"btl": "x"}, "mpiHome": "/usr",
+            "ssh": {"sshAuthMountPath": "/k", "authMountPath": "/k", "sshdPath": "/s"},
+            "runPolicy": {"cleanUpWorkers": true},
+            "runMode": {
+                "debug": {"enabled": false, "replicaSpecs": overrides},
+                "pause": {"enabled": false, "resumeSpecs": overrides},
+            },
+            "muster": {"transport": "SSH", "sshPort": 22},
+        },
+        "status": {
+            "phase": "Succeeded",
+            "conditions": [condition("Paused"), condition("Completed")],
+            "tasks": [{"type": "worker", "restartCount": 0, "status": [
+                {"phase": "Running", "name": "walk-worker-0", "uid": "u", "containers": []}]}],
+            "aggregate": {"running": 1},
+            "muster": {"phase": "Succeeded", "finished": true, "startTime": time},
+        },
+    });
+    if third {
+        job["spec"]["mpiConfig"] = json!({"mca": {}, "home": "", "extraArgs": [], "script": ["s"]});
+        job["spec"]["replicaSpecs"] = json!([{"type": "worker", "replicas": 1,
+            "restartPolicy": {"policy": "Never", "limit": 1}, "template": template("worker")}]);
+        let spec = job["spec"].as_object_mut().expect("it has a spec");
+        spec.retain(|field, _| !["worker", "mca", "mpiHome"].contains(&field.as_str()));
+    }
+    job
+}
+
 #[test]
 fn any_node_may_have_any_shape() {
-    let sample = sample();
+    every_shape(&sample(), 100, exercise);
+}
+
+#[test]
+fn any_node_of_a_t9k_job_may_have_any_shape() {
+    let t9k = |object: &Value| exercise_one(&t9k_v1beta1::DIALECT, object);
+    for third in [false, true] {
+        let sample = t9k_sample(third);
+        assert!((t9k_v1beta1::DIALECT.lower)(&sample).is_ok());
+        every_shape(&sample, 60, t9k);
+    }
+    other_shapes().iter().for_each(t9k);
+}
+
+fn every_shape(sample: &Value, at_least: usize, exercise: impl Fn(&Value)) {
     let mut places = Vec::new();
-    pointers(&sample, "", &mut places);
-    assert!(places.len() > 100, "the sample is rich");
+    pointers(sample, "", &mut places);
+    assert!(places.len() > at_least, "the sample is rich");
     for place in &places {
         for shape in other_shapes() {
             let mut object = sample.clone();

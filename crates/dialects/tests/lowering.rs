@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use dialects::{Dialect, kubeflow_v1, kubeflow_v2beta1};
+use dialects::{Dialect, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
 use planner::Job;
 use planner::job::Role;
 use serde_json::{Value, json};
@@ -128,6 +128,12 @@ fn fixtures_of_v1_lower_to_their_golden_hub() {
     compare("kubeflow_v1", &kubeflow_v1::DIALECT, all);
 }
 
+#[test]
+fn fixtures_of_t9k_lower_to_their_golden_hub() {
+    let all = |job: &Job| facts(job) + &printed(job);
+    compare("t9k_v1beta1", &t9k_v1beta1::DIALECT, all);
+}
+
 fn compare(folder: &str, dialect: &Dialect, printed: impl Fn(&Job) -> String) {
     let update = std::env::var("MUSTER_UPDATE_GOLDEN").is_ok();
     for file in yaml_files(&here("tests/fixtures").join(folder)) {
@@ -144,9 +150,10 @@ fn compare(folder: &str, dialect: &Dialect, printed: impl Fn(&Job) -> String) {
 }
 
 /// Every dialect whose fixtures the API server judges too.
-const JUDGED: [(&str, Dialect); 2] = [
+const JUDGED: [(&str, Dialect); 3] = [
     ("kubeflow_v2beta1", kubeflow_v2beta1::DIALECT),
     ("kubeflow_v1", kubeflow_v1::DIALECT),
+    ("t9k_v1beta1", t9k_v1beta1::DIALECT),
 ];
 
 fn judged(kind: &str) -> Vec<(Dialect, PathBuf)> {

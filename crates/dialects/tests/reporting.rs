@@ -40,6 +40,7 @@ fn waiting() -> Status {
         wanted: 2,
         restarts: 0,
         replaced: None,
+        pods: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod openapi;
 pub(crate) mod patching;
 pub(crate) mod present;
 pub(crate) mod request;
+pub(crate) mod rules;
 pub(crate) mod select;
 pub(crate) mod status;
 pub(crate) mod store;
@@ -54,7 +55,7 @@ pub(crate) enum Outcome {
     /// Something else, as it is.
     Plain(u16, Value),
     /// Text already written.
-    Written(Vec<u8>),
+    Written(u16, Vec<u8>),
     Watch(Box<watch::Watch>),
     Log(crate::LogQuery),
 }
@@ -82,6 +83,15 @@ impl Cluster {
         let path = request.uri().path().to_owned();
         if let Some(answer) = self.answer_about_api(&path, &request) {
             return answer;
+        }
+        let mut parts = path.trim_matches('/').split('/');
+        let known = match (parts.next(), parts.next()) {
+            (Some("api"), Some("v1")) => true,
+            (Some("apis"), Some(group)) => self.kinds.all().any(|one| one.group == group),
+            _ => false,
+        };
+        if !known {
+            return nowhere();
         }
         let mut warnings = Vec::new();
         match self.serve(now, &path, request, &mut warnings) {
@@ -113,8 +123,8 @@ impl Cluster {
                 let text = serde_json::to_vec(&body).expect("a JSON value can be written");
                 whole(code, text, warnings)
             }
-            Outcome::Written(text) => whole(200, text, warnings),
-            Outcome::Watch(watch) => Answer::Watch(*watch),
+            Outcome::Written(code, text) => whole(code, text, warnings),
+            Outcome::Watch(watch) => Answer::Watch(watch),
             Outcome::Log(query) => Answer::Log(query),
         })
     }
@@ -134,9 +144,8 @@ impl Cluster {
         };
         let resource = self
             .kinds
-            .get(&target.group, &target.version, &target.plural)
-            .cloned()
-            .ok_or_else(Refusal::no_such_path)?;
+            .get(&target.group, &target.version, &target.plural);
+        let resource = resource.cloned().ok_or_else(Refusal::no_such_path)?;
         if !target.namespace.is_empty() && !resource.namespaced {
             return Err(Refusal::no_such_path());
         }
@@ -174,6 +183,15 @@ impl Cluster {
             warnings: Vec::new(),
             resource,
         };
+        if call.params.text("fieldManager").len() > 128 {
+            let options = match *request.method() {
+                http::Method::POST => "CreateOptions",
+                http::Method::PUT => "UpdateOptions",
+                _ => "PatchOptions",
+            };
+            let cause = status::Cause::too_long("fieldManager", 128);
+            return Err(Refusal::invalid("meta.k8s.io", options, "", vec![cause]));
+        }
         if let Some(said) = call
             .resource
             .custom
@@ -202,6 +220,9 @@ impl Cluster {
                     .ok_or_else(|| call.not_found())?;
                 Ok(Outcome::Object(200, Arc::clone(object)))
             }
+            ("POST", true) if call.resource.namespaced && call.namespace.is_empty() => {
+                Err(Refusal::method_not_allowed())
+            }
             ("POST", true) => self.create(call),
             ("PUT", false) => self.replace(call),
             ("PATCH", false) => self.patch(call),
@@ -228,6 +249,15 @@ pub(crate) fn whole(code: u16, body: Vec<u8>, warnings: &[String]) -> Answer {
         }
     }
     Answer::Whole(response.body(body).expect("the parts are valid"))
+}
+
+/// Not even an error of the API.
+fn nowhere() -> Answer {
+    let response = http::Response::builder()
+        .status(404)
+        .header(http::header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .body(b"404 page not found\n".to_vec());
+    Answer::Whole(response.expect("the parts are valid"))
 }
 
 fn refuse(refusal: &Refusal, warnings: &[String]) -> Answer {

@@ -229,8 +229,8 @@ impl Managed {
         }
         let time = last
             .as_ref()
-            .map_or_else(|| format::seconds(by.now), |share| share.time.clone());
-        let unchanged_set = last.as_ref().is_some_and(|share| share.fields == set);
+            .map(|share| share.time.clone())
+            .unwrap_or_default();
         self.0.insert(
             me.clone(),
             Share {
@@ -245,8 +245,9 @@ impl Managed {
         };
         self.resolve(live, &object, schema, &me, by, force)?;
         let now = format::seconds(by.now);
+        // Only a change of the object counts: to share what is there already has no date.
         if let Some(share) = self.0.get_mut(&me)
-            && (!unchanged_set || object != *live)
+            && object != *live
         {
             share.time = now;
         }

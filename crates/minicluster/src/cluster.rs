@@ -85,7 +85,7 @@ pub enum Answer {
     /// All of it.
     Whole(http::Response<Vec<u8>>),
     /// 200, and then what [`Cluster::follow`] says, as long as it says something.
-    Watch(Watch),
+    Watch(Box<Watch>),
     /// 200, and then what the container wrote: the runner knows.
     Log(LogQuery),
 }

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::Cluster;
 use crate::api::delete::{FOREGROUND, ORPHAN, Options, Propagation, key_of};
+use crate::api::rules::set_or_remove;
 use crate::api::store::{Change, Key, KindId, Store, uid};
-use crate::api::write::set_or_remove;
+use crate::apply::{Managed, Writer};
 use crate::builtin::{items, text};
 
 /// What the collector still has to look at.
@@ -122,7 +123,7 @@ impl Cluster {
         let dependents: Vec<Key> = self.store.dependents(uid(&object)).cloned().collect();
         if has(ORPHAN) {
             for dependent in dependents {
-                self.disown(&dependent, uid(&object));
+                self.disown(now, &dependent, uid(&object));
             }
             self.drop_finalizer(key, &object, ORPHAN);
         } else if has(FOREGROUND) {
@@ -156,11 +157,11 @@ impl Cluster {
         blocks && self.store.get(key).is_some()
     }
 
-    fn disown(&mut self, key: &Key, owner: &str) {
-        let Some(object) = self.store.get(key).cloned() else {
+    fn disown(&mut self, now: Timestamp, key: &Key, owner: &str) {
+        let Some(before) = self.store.get(key).cloned() else {
             return;
         };
-        let owners = items(&object["metadata"]["ownerReferences"]);
+        let owners = items(&before["metadata"]["ownerReferences"]);
         let left: Vec<Value> = owners
             .iter()
             .filter(|one| one["uid"] != owner)
@@ -171,8 +172,21 @@ impl Cluster {
         } else {
             Value::Array(left)
         };
-        let mut object = (*object).clone();
+        let mut object = (*before).clone();
         set_or_remove(&mut object["metadata"], "ownerReferences", &left);
+        if let (Some(resource), Some(mut managed)) =
+            (self.kinds.of_id(&key.kind), Managed::of(&before))
+        {
+            let writer = Writer {
+                name: "kube-controller-manager",
+                version: &resource.api_version(),
+                subresource: "",
+                now,
+                ignores: &[],
+            };
+            managed.update(&before, &object, &self.typed(resource), writer);
+            managed.write(&mut object);
+        }
         self.store.put(key, object);
     }
 

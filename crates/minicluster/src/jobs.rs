@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::api::delete::{Options, Propagation};
+use crate::api::rules::set_or_remove;
 use crate::api::store::{Change, Key, KindId, uid};
-use crate::api::write::set_or_remove;
 use crate::builtin::{items, text};
 use crate::schema::format;
 use crate::{Cluster, conditions};
@@ -116,6 +116,10 @@ impl Cluster {
             let Some(job) = self.store.get(&key).cloned() else {
                 continue;
             };
+            let manager = &job["spec"]["managedBy"];
+            if !manager.is_null() && manager != "kubernetes.io/job-controller" {
+                continue;
+            }
             if is_finished(&job["status"]) {
                 self.expire(now, &key, &job);
             } else if job["metadata"]["deletionTimestamp"].is_null() {

@@ -13,10 +13,6 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
     '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or \
-    '-', start with an alphabetic character, and end with an alphanumeric character (e.g. \
-    'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
 fn too_long(most: usize) -> String {
     format!("must be no more than {most} bytes")
 }
@@ -57,9 +53,6 @@ pub(crate) fn qualified(text: &str) -> Option<String> {
     if let Some(why) = prefix.and_then(subdomain) {
         return Some(format!("prefix part {why}"));
     }
-    if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
-    }
     if name.len() > 63 {
         return Some(format!("name part {}", too_long(63)));
     }
@@ -69,10 +62,17 @@ pub(crate) fn qualified(text: &str) -> Option<String> {
     (!fits).then(|| NAME_PART.to_owned())
 }
 
+/// Everything that is wrong with a key.
+pub(crate) fn wrong_key(text: &str) -> Vec<String> {
+    let nameless = text.ends_with('/') || text.is_empty();
+    let nameless = nameless.then(|| "name part must be non-empty".to_owned());
+    nameless.into_iter().chain(qualified(text)).collect()
+}
+
 /// Names of most objects.
 pub(crate) fn subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
-        return Some(too_long(253));
+        return Some("must be no more than 253 characters".to_owned());
     }
     (!text.split('.').all(lower)).then(|| SUBDOMAIN.to_owned())
 }
@@ -83,15 +83,6 @@ pub(crate) fn dns_label(text: &str) -> Option<String> {
         return Some(too_long(63));
     }
     (!lower(text)).then(|| DNS_LABEL.to_owned())
-}
-
-/// Names of Services, in their older form.
-pub(crate) fn dns_1035(text: &str) -> Option<String> {
-    if text.len() > 63 {
-        return Some(too_long(63));
-    }
-    let starts = text.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-    (!(starts && lower(text))).then(|| DNS_1035.to_owned())
 }
 
 /// Names that become part of a path and nothing else: roles and their bindings.

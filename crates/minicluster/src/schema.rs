@@ -39,6 +39,8 @@ pub(crate) struct Schema {
     pub(crate) omit_empty: bool,
     /// A built-in struct that is written even when it is empty.
     pub(crate) always: bool,
+    /// A built-in field that is written as nothing, an empty text or zero when it is missing.
+    pub(crate) absent: Option<Value>,
     /// Last part of the name of a built-in type.
     pub(crate) type_name: Option<String>,
 }
@@ -190,6 +192,13 @@ impl<'a> Loader<'a> {
         schema.embedded |= flag("x-kubernetes-embedded-resource");
         schema.omit_empty = flag("x-omit");
         schema.always = schema.default == Some(Value::Object(Map::new()));
+        schema.absent = match schema.kind {
+            _ if flag("x-null") => Some(Value::Null),
+            Kind::String if flag("x-always") => Some("".into()),
+            Kind::Integer | Kind::IntOrString if flag("x-always") => Some(0.into()),
+            Kind::Boolean if flag("x-always") => Some(false.into()),
+            _ => None,
+        };
         marks(document, &mut schema);
         schema.limits = limits(document).or(schema.limits);
         schema

@@ -129,10 +129,7 @@ impl Shared {
             Answer::Watch(watch) => {
                 // The driver has one more time to wake at.
                 self.wake(true);
-                streaming(
-                    "application/json",
-                    Body::Watch(self.clone(), Box::new(watch)),
-                )
+                streaming("application/json", Body::Watch(self.clone(), watch))
             }
             Answer::Log(query) => streaming("text/plain", Body::Log((self.0.logs)(query))),
         }

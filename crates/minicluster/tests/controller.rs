@@ -1,5 +1,9 @@
 //! The real controller over the cluster in a value, with the shipped definitions and a kubelet
 //! that follows a script: no process runs, and no API server.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test is a shell of its own: it has the clock that the crate has not"
+)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -29,6 +29,9 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                         kind.as_str()
                     ));
                 }
+                if *kind == Kind::Secret && matches!(action, Action::Delete { .. }) {
+                    keys_removed(observed, &mut found);
+                }
                 let counted = observed.recorded.replaced.as_ref() == Some(uid);
                 if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod && !counted {
                     removed(observed, [name].into_iter(), &mut found);
@@ -43,6 +46,13 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
     }
     whole(observed, plan, &mut found);
     found
+}
+
+/// Pods that run, or may be started again, need the keys.
+fn keys_removed(observed: &Observed, found: &mut Vec<String>) {
+    if observed.recorded.outcome.is_none() && !observed.job.policy.suspended {
+        found.push("keys are deleted while the job needs them".to_owned());
+    }
 }
 
 /// A job is deleted only after its end, when the time that it was given has passed.

@@ -75,6 +75,7 @@ pub fn job(name: &str) -> Job {
             suspended: false,
         },
         gang: GangWish::default(),
+        tells_of_pods: false,
     }
 }
 

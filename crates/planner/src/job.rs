@@ -52,6 +52,8 @@ pub struct Job {
     pub policy: Policy,
     /// What a gang scheduler is told; used only where the site has one.
     pub gang: GangWish,
+    /// Clients read of every pod in the status.
+    pub tells_of_pods: bool,
 }
 
 /// The custom resource that a job comes from.
@@ -290,7 +292,8 @@ impl Job {
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a
     /// program to wait with.
     pub fn gate<'s>(&self, site: &'s Site) -> Option<&'s str> {
-        let gated = self.gate && self.worker_count() > 0;
+        // An elastic program begins with the workers that are there.
+        let gated = self.gate && self.worker_count() > 0 && !self.elastic;
         site.agent_image.as_deref().filter(|_| gated)
     }
 

@@ -25,4 +25,4 @@ pub use observed::Observed;
 pub use phase::Phase;
 pub use plan::{Action, Because, Keys, Kind, Object, Plan, WaitingOn, plan};
 pub use reason::Reason;
-pub use status::{Count, Outcome, Recorded, Status, Verdict};
+pub use status::{Count, Outcome, PodNote, Recorded, Status, Verdict};

@@ -67,9 +67,18 @@ pub(crate) fn late_variables(job: &Job, site: &Site) -> Vec<(&'static str, Strin
             ("PRTE_MCA_plm_ssh_args", words),
             ("PRTE_MCA_prte_set_default_slots", job.slots.to_string()),
         ],
-        // The name that MPICH reads; the other one is Kubeflow's.
-        Mpi::Mpich if gated => vec![("HYDRA_LAUNCHER_EXTRA_ARGS", words)],
         Mpi::Intel | Mpi::Mpich => Vec::new(),
+    }
+}
+
+/// Variables that the user's own come before: the name that MPICH reads its extra words from, while
+/// the other one is Kubeflow's.
+pub(crate) fn default_variables(job: &Job, site: &Site) -> Vec<(&'static str, String)> {
+    let gated = job.gate(site).is_some();
+    let words = ssh_words(job.mpi, gated, job.worker_count());
+    match job.mpi {
+        Mpi::Mpich if gated => vec![("HYDRA_LAUNCHER_EXTRA_ARGS", words)],
+        Mpi::OpenMpi | Mpi::Intel | Mpi::Mpich => Vec::new(),
     }
 }
 

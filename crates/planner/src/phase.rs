@@ -37,7 +37,7 @@ impl Phase {
     pub fn of(observed: &Observed) -> Self {
         let recorded = observed.recorded.outcome.is_some();
         let known = recorded || verdict::outcome(observed).is_some();
-        let clean = recorded && crate::plan::cleanup::steps(observed).is_empty();
+        let clean = recorded && crate::plan::cleanup::is_done(observed);
         let blocked = crate::plan::blocked::by(observed).is_some();
         let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
         let prepared = named && observed.config.ours().is_some() && observed.key.ours().is_some();

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::reason::Reason;
 
@@ -35,6 +36,23 @@ pub struct Status {
     pub restarts: u32,
     /// UID of the last pod that was, or is about to be, replaced.
     pub replaced: Option<String>,
+    /// Every pod, launcher first; none unless the job's clients read of them.
+    pub pods: Vec<PodNote>,
+}
+
+/// What there is to say about one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodNote {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Where it is in its life.
+    pub phase: PodPhase,
+    /// How often its containers were started again.
+    pub restarts: u32,
+    /// Exit code of its first container that failed.
+    pub exit_code: Option<i32>,
 }
 
 /// Pods by what became of them.

@@ -108,19 +108,13 @@ fn loses_a_worker(lab: &Lab, mpi: Mpi, loss: Loss, number: usize) -> Result<()> 
     job.delete()
 }
 
-/// The images have no `pkill`; whatever serves the launcher there is called like its daemon.
+/// Intel's first daemon may have become the second.
 fn kill_daemon(lab: &Lab, mpi: Mpi, worker: &str) -> Result<()> {
     let daemon = match mpi {
         Mpi::OpenMpi4 => "orted",
         Mpi::OpenMpi5 => "prted",
-        Mpi::Mpich => "hydra_pmi_proxy",
-        Mpi::Intel => "hydra_bstrap_proxy",
+        Mpi::Mpich | Mpi::Intel => "hydra_",
     };
-    // The kernel keeps 15 characters of a name.
-    let script = "killed=; for p in /proc/[0-9]*; do \
-                  case $(cat $p/comm 2>/dev/null) in $0) kill -9 ${p#/proc/} && killed=1;; esac; \
-                  done; [ $killed ]";
-    let comm = &daemon[..daemon.len().min(15)];
-    lab.exec(worker, &["sh", "-c", script, comm])?;
+    lab.exec(worker, &["pkill", "-KILL", daemon])?;
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::in_lab;
 const ATTEMPT: &str = r#"
 tries=$1; shift
 mkdir -p /tmp/own && cp /muster/tls/ca.crt /tmp/own/
-for kind in crt key; do cp /muster/tls/[sc]*.$kind /tmp/own/client.$kind; done
+for kind in crt key; do cp /muster/tls/[sc][el]*.$kind /tmp/own/client.$kind; done
 for address in "$@"; do echo "t-$address $address"; done >/tmp/targets
 export MUSTER_TLS_DIR=/tmp/own MUSTER_HOSTS_FILE=/tmp/targets MUSTER_CONNECT_TIMEOUT=1
 attempt() { /muster/bin/ssh "t-$1" 'touch /tmp/owned' >/dev/null 2>/tmp/why && echo in || echo out; }

@@ -1,6 +1,8 @@
 //! Pods that cannot start end their job, by name and soon; pods for which there is no room now do
 //! not, and waiting for them costs no try.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use e2e::figures::say;
 use e2e::jobs::MpiJob;
 use e2e::real::Lab;
 use e2e::real::agent::{self, Verdict};
+use e2e::real::names::own_address;
 use e2e::real::pi::{HELD, Mpi, PI};
 use serde_json::json;
 
@@ -19,8 +22,7 @@ const AT_MOST: Duration = Duration::from_secs(30);
 const AT_MOST_AFTER_THE_GATE: Duration = Duration::from_secs(40);
 /// Longer than a pod that cannot start may take.
 const LONG: Duration = Duration::from_secs(40);
-/// Nothing listens there, so that a pull fails at once.
-const ABSENT: &str = "localhost:1/absent:1";
+const ABSENT: &str = "absent:1";
 
 fn container(role: &str, field: &str) -> String {
     format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0/{field}")
@@ -59,13 +61,18 @@ fn one_worker_of_four_with_a_missing_key_ends_the_job() -> Result<()> {
     })
 }
 
+/// An image that cannot be had from a registry that answers: one that does not, or is not found, is
+/// given more time.
 #[test]
 fn images_that_are_nowhere_end_the_job() -> Result<()> {
     in_lab("no-image", |lab| {
+        let registry = TcpListener::bind((own_address()?, 0)).context("opening a port")?;
+        let image = format!("{}/{ABSENT}", registry.local_addr()?);
+        thread::spawn(move || registry.incoming().flatten().try_for_each(refuse));
         let with = |name: &str, role: &str, policy: &str| {
             held_job(2)
                 .with("/metadata/name", name)
-                .with(&container(role, "image"), ABSENT)
+                .with(&container(role, "image"), image.as_str())
                 .with(&container(role, "imagePullPolicy"), policy)
         };
         let cases = [
@@ -93,6 +100,11 @@ fn images_that_are_nowhere_end_the_job() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Not what a registry says, nor in its protocol.
+fn refuse(mut connection: TcpStream) -> std::io::Result<()> {
+    connection.write_all(b"HTTP/1.0 404 Not Found\r\n\r\n")
 }
 
 fn say_time(what: &str, took: Duration) {

@@ -2,6 +2,8 @@
 //! shipped, under the rights it is shipped with. `cargo xtask test --only cluster` runs them.
 
 mod agent_census;
+mod agent_delay;
+mod agent_dns;
 mod agent_failures;
 mod agent_families;
 mod agent_loss;

@@ -1,4 +1,4 @@
-//! The one-file install: the manifests of deploy/base and the CRD, one after another, so that one
+//! The one-file install: the manifests of deploy/base and the CRDs, one after another, so that one
 //! `kubectl apply -f` is enough. Decides only their order.
 
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 /// Where it is written, in deploy/.
 pub(crate) const FILE: &str = "muster.yaml";
 
-/// What comes after namespace and CRD; what others refer to comes first.
+/// What comes after namespace and CRDs; what others refer to comes first.
 const REST: [&str; 6] = [
     "base/service-account.yaml",
     "base/cluster-role.yaml",
@@ -20,7 +20,7 @@ const REST: [&str; 6] = [
 ];
 
 /// All documents.
-pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
+pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
     let read = |file: &str| {
         let path = deploy.join(file);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -33,7 +33,7 @@ pub(crate) fn text(deploy: &Path, crd: &str) -> Result<String> {
         .iter()
         .map(|file| read(file))
         .collect::<Result<Vec<_>>>()?;
-    for document in [namespace, crd.to_owned()].iter().chain(&rest) {
+    for document in [namespace].iter().chain(crds).chain(&rest) {
         text.push_str("---\n");
         text.push_str(document);
     }

@@ -85,12 +85,11 @@ pub(super) fn of_spec() -> Value {
         }),
     ];
     for role in ["Launcher", "Worker"] {
-        let policy = format!(
-            "has(REPLICA.restartPolicy) && !(REPLICA.restartPolicy in ['', 'Never', 'OnFailure'])"
-        );
+        let policy =
+            "has(REPLICA.restartPolicy) && !(REPLICA.restartPolicy in ['', 'Never', 'OnFailure'])";
         rules.push(of_v2beta1(
             role,
-            &policy,
+            policy,
             &format!("spec.mpiReplicaSpecs.{role}.restartPolicy: must be Never or OnFailure"),
         ));
     }

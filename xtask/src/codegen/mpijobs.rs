@@ -173,17 +173,23 @@ fn spec(version: Version) -> Result<Value> {
 
 /// What the API has no field for.
 fn muster(version: Version) -> Value {
+    let mut muster = muster_fields();
+    muster["properties"]["dialect"] = json!({
+        "type": "string",
+        "default": version.name(),
+        "enum": ["v2beta1", "v1"],
+        "description": "The API version that the job was written in; filled in by the API server.",
+    });
+    muster
+}
+
+/// What every API has no field for.
+pub(super) fn muster_fields() -> Value {
     json!({
         "type": "object",
         "default": {},
         "description": "What the API has no field for.",
         "properties": {
-            "dialect": {
-                "type": "string",
-                "default": version.name(),
-                "enum": ["v2beta1", "v1"],
-                "description": "The API version that the job was written in; filled in by the API server.",
-            },
             "census": {
                 "type": "string",
                 "enum": ["On", "Off"],
@@ -319,7 +325,7 @@ fn status() -> Value {
     })
 }
 
-fn muster_status() -> Value {
+pub(super) fn muster_status() -> Value {
     let (time, text) = (time(), text());
     json!({
         "type": "object",
@@ -338,6 +344,7 @@ fn muster_status() -> Value {
             "message": text,
             "phase": {"type": "string", "description": "Waiting, Suspended, Running, Succeeded or Failed."},
             "ready": {"type": "string", "description": "Workers that are Ready, of those asked for."},
+            "startTime": {"type": "string", "format": "date-time", "description": "When the job started, where the API has no other place for it."},
             "replaced": {"type": "string", "description": "UID of the last pod that was made again."},
             "restarts": {"type": "integer", "format": "int32", "description": "Pods that were made again after a failure."},
             "reason": {"type": "string", "description": "Why the job waits, or why it failed, in one word."},

@@ -4,9 +4,12 @@
 //! Only sessions of a launcher's own daemon can contradict the launcher: what other commands return
 //! (a test of Horovod's, `hostname`) is their caller's business.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::callers::Callers;
+use crate::caller::Caller;
 use crate::contract::{EXIT_NOT_DISTRIBUTED, EXIT_WORKER_LOST};
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
@@ -120,8 +123,11 @@ fn ending_words(ending: Ending) -> String {
 }
 
 /// What is known of a run.
+#[derive(Clone)]
 pub(super) struct Census {
     pub(super) records: Vec<SessionRecord>,
+    /// Of those records, and of such as are there no more.
+    pub(super) callers: Callers,
     pub(super) asked: Option<usize>,
     /// Fewer hosts than asked for is a failure.
     pub(super) counts_hosts: bool,
@@ -130,8 +136,37 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// The trouble that explains the others, if there is any.
-    pub(super) fn trouble(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
+    /// The trouble that explains the others, if there is any, and whose it is. What has become of
+    /// the sessions of a launcher that has ended is its caller's business: it may try again.
+    pub(super) fn trouble(
+        &self,
+        shim_lives: impl Fn(u32) -> bool,
+    ) -> Option<(Trouble, Option<Caller>)> {
+        let callers: BTreeSet<_> = self.records.iter().map(|record| record.caller).collect();
+        let living = callers
+            .into_iter()
+            .filter(|caller| self.callers.lives(*caller));
+        let troubles = living.filter_map(|caller| {
+            let own = self.only(|record| record.caller == caller);
+            Some((own.trouble_of_one(&shim_lives)?, caller))
+        });
+        troubles.min_by_key(|(trouble, _)| trouble.weight())
+    }
+
+    /// As if there were no other sessions than those.
+    fn only(&self, chosen: impl Fn(&SessionRecord) -> bool) -> Cow<'_, Self> {
+        if self.records.iter().all(&chosen) {
+            return Cow::Borrowed(self);
+        }
+        let records = self.records.iter().filter(|record| chosen(record));
+        Cow::Owned(Self {
+            records: records.cloned().collect(),
+            callers: self.callers.clone(),
+            ..*self
+        })
+    }
+
+    fn trouble_of_one(&self, shim_lives: impl Fn(u32) -> bool) -> Option<Trouble> {
         let ranks = match self.first_failed() {
             Some(first) => vec![first],
             None => self.failed_ranks(),
@@ -244,7 +279,13 @@ impl Census {
         let hosts = self.hosts().len();
         let too_few = self.counts_hosts && self.asked.is_some_and(|asked| hosts < asked);
         let ended_by_us = ended_for.is_some();
-        let trouble = ended_for.or_else(|| self.cause_of(code, shim_lives));
+        // A script that says 0 in the end has seen an earlier launcher fail, and has gone on.
+        let mut judged_by = self.only(|record| self.callers.is_last(record.caller));
+        let mut trouble = ended_for.or_else(|| judged_by.cause_of(code, &shim_lives));
+        if trouble.is_none() && code != 0 {
+            judged_by = Cow::Borrowed(self);
+            trouble = self.cause_of(code, &shim_lives);
+        }
         let (kind, exit, message) = match (stopped, &trouble) {
             (Some(signal), _) => {
                 let by_signal = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
@@ -280,7 +321,7 @@ impl Census {
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),
-            lost: self.lost_hosts(kind, trouble.as_ref()),
+            lost: judged_by.lost_hosts(kind, trouble.as_ref()),
             message,
         }
     }
@@ -386,6 +427,8 @@ mod tests {
         SessionRecord {
             host: host.into(),
             shim: 1,
+            caller: None,
+            caller_seen: 0,
             daemon: Some("prted".into()),
             state,
             ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
@@ -396,6 +439,7 @@ mod tests {
     fn census(records: Vec<SessionRecord>) -> Census {
         Census {
             records,
+            callers: Callers::default(),
             asked: Some(2),
             counts_hosts: true,
             watches_ranks: true,
@@ -478,7 +522,7 @@ mod tests {
         ]
         .into();
         let census = census(vec![first, ended("w1")]);
-        let trouble = census.trouble(|_| true).unwrap();
+        let (trouble, _) = census.trouble(|_| true).unwrap();
         assert_eq!(trouble.sentence(), "rank 1 on worker w0 exited with code 3");
         let verdict = census.verdict(143, None, Some(trouble), |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 3));
@@ -515,7 +559,7 @@ mod tests {
         let verdict = run.verdict(14, None, None, |_| true);
         assert_eq!(verdict.exit, 14);
         assert!(verdict.message.starts_with("rank 1 on worker w1"));
-        let trouble = run.trouble(|_| true).unwrap();
+        let (trouble, _) = run.trouble(|_| true).unwrap();
         assert_eq!(
             trouble.sentence(),
             "rank 1 on worker w1 was ended by signal 9"
@@ -547,7 +591,7 @@ mod tests {
         };
         let gone = with("w0", 0, RankState::Vanished);
         let waits = census(vec![gone.clone(), with("w1", 1, RankState::InMpi)]);
-        let trouble = waits.trouble(|_| true).unwrap();
+        let (trouble, _) = waits.trouble(|_| true).unwrap();
         assert_eq!(trouble.patience(), VANISHED_PATIENCE);
         let verdict = waits.verdict(143, None, Some(trouble), |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 1));
@@ -574,5 +618,65 @@ mod tests {
         assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 143));
         let verdict = good.verdict(1, Some(15), None, |_| true);
         assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 1));
+    }
+    fn of_caller(started: u64, seen: u64, record: SessionRecord) -> SessionRecord {
+        SessionRecord {
+            caller: Some(Caller { started, number: 7 }),
+            caller_seen: seen,
+            ..record
+        }
+    }
+
+    /// Two launchers, the first of which failed; the living are told by when they began.
+    fn two_launchers(first_seen: u64, second: State, living: &[u64]) -> Census {
+        let lost = State::Lost("nothing was heard".into());
+        let mut both = census(vec![
+            of_caller(10, first_seen, record("w0", lost)),
+            of_caller(30, 31, record("w0", second.clone())),
+            of_caller(30, 31, record("w1", second)),
+        ]);
+        let lives = |caller: Caller| living.contains(&caller.started);
+        both.callers.look(&both.records, 40, lives);
+        both
+    }
+
+    #[test]
+    fn a_launcher_that_has_ended_is_no_trouble_for_the_next() {
+        let next = two_launchers(12, State::Started, &[30]);
+        assert_eq!(next.trouble(|_| true), None);
+        let (trouble, caller) = next.trouble(|_| false).unwrap();
+        assert_eq!(caller.map(|caller| caller.started), Some(30), "{trouble:?}");
+        let at_once = two_launchers(12, State::Started, &[10, 30]);
+        let (trouble, caller) = at_once.trouble(|_| true).unwrap();
+        assert_eq!(caller.map(|caller| caller.started), Some(10), "{trouble:?}");
+    }
+
+    #[test]
+    fn zero_is_judged_by_the_last_launchers_and_failure_by_them_first() {
+        let good = State::Ended(Ending::Code(0));
+        let retried = two_launchers(12, good.clone(), &[]);
+        assert_eq!(judge(&retried, 0, true), (Kind::Succeeded, 0));
+        assert_eq!(judge(&retried, 1, true), (Kind::WorkerLost, 1));
+        let at_once = two_launchers(35, good, &[]);
+        assert_eq!(judge(&at_once, 0, true), (Kind::WorkerLost, 119));
+        let unreachable = State::Unreachable("no answer".into());
+        let both_failed = two_launchers(12, unreachable, &[]);
+        let verdict = both_failed.verdict(1, None, None, |_| true);
+        assert_eq!(verdict.kind, Kind::WorkerUnreachable);
+        assert_eq!(verdict.lost, ["w0", "w1"]);
+    }
+
+    #[test]
+    fn ranks_of_two_launchers_do_not_wait_for_each_other() {
+        let with = |started, host, rank, state| SessionRecord {
+            ranks: [(rank, state)].into(),
+            ..of_caller(started, 31, record(host, State::Started))
+        };
+        let mut run = census(vec![
+            with(10, "w0", 0, RankState::Vanished),
+            with(30, "w1", 0, RankState::InMpi),
+        ]);
+        run.callers.look(&run.records, 40, |_| true);
+        assert_eq!(run.trouble(|_| true), None);
     }
 }

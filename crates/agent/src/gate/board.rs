@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,31 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(150);
 const IDLE_MAX: Duration = Duration::from_secs(1);
 const THREAD_STACK_BYTES: usize = 256 * 1024;
 
-/// What one worker said last, at the address that it was listed with.
-enum Standing {
-    Unasked,
-    Answered,
+/// Something may yet come of a worker that does other than refuse, but not for ever: packets may be
+/// dropped on the way, or another program may listen on the port.
+pub(super) const SILENCE_FACTOR: u32 = 3;
+
+/// One worker at the address that it was listed with.
+struct Standing {
+    listed: Instant,
+    said: Said,
+}
+
+/// What it said last.
+enum Said {
+    /// It was not asked yet.
+    Nothing,
+    Answer,
     /// Since when it has refused without a pause.
-    Refusing(Instant),
-    Silent,
+    Refusal(Instant),
+    Other,
+}
+
+/// Workers that will not answer, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Hopeless {
+    pub(super) refusing: Vec<String>,
+    pub(super) silent: Vec<String>,
 }
 
 /// Everything known of the workers.
@@ -51,7 +70,11 @@ impl Board {
         let known: BTreeMap<_, _> = self.listed.drain(..).map(|h| (h.name, h.address)).collect();
         for host in &hosts {
             if known.get(&host.name) != Some(&host.address) {
-                self.standings.insert(host.name.clone(), Standing::Unasked);
+                let standing = Standing {
+                    listed: now,
+                    said: Said::Nothing,
+                };
+                self.standings.insert(host.name.clone(), standing);
                 self.queue.retain(|(_, waiting)| waiting.name != host.name);
                 self.queue.push_back((now, host.clone()));
             }
@@ -68,16 +91,14 @@ impl Board {
             return;
         }
         let now = Instant::now();
-        let refusing_since = match self.standings.get(&host.name) {
-            Some(Standing::Refusing(since)) => *since,
-            _ => now,
-        };
-        let standing = match &answer {
-            Ok(()) => Standing::Answered,
-            Err(Silence::Refused(_)) => Standing::Refusing(refusing_since),
-            Err(Silence::Other(_)) => Standing::Silent,
-        };
-        self.standings.insert(host.name.clone(), standing);
+        if let Some(standing) = self.standings.get_mut(&host.name) {
+            standing.said = match (&answer, &standing.said) {
+                (Ok(()), _) => Said::Answer,
+                (Err(Silence::Refused(_)), Said::Refusal(since)) => Said::Refusal(*since),
+                (Err(Silence::Refused(_)), _) => Said::Refusal(now),
+                (Err(Silence::Other(_)), _) => Said::Other,
+            };
+        }
         if let Err(silence) = answer {
             self.reason = Some(format!("{}: {silence}", host.name));
             self.queue.push_back((now + RETRY_INTERVAL, host));
@@ -93,7 +114,8 @@ impl Board {
     }
 
     fn has_answered(&self, host: &Host) -> bool {
-        matches!(self.standings.get(&host.name), Some(Standing::Answered))
+        let standing = self.standings.get(&host.name);
+        standing.is_some_and(|standing| matches!(standing.said, Said::Answer))
     }
 
     pub(super) fn answered(&self) -> Vec<Host> {
@@ -107,14 +129,27 @@ impl Board {
         missing.map(|host| host.name.clone()).collect()
     }
 
-    /// All workers are listed, some have not answered, and each of those has refused for this long.
-    pub(super) fn only_refusals_for(&self, patience: Duration, asked: usize) -> bool {
-        let mut missing = self.listed.iter().filter(|host| !self.has_answered(host));
-        self.listed.len() >= asked
-            && missing.all(|host| {
-                matches!(self.standings.get(&host.name),
-                    Some(Standing::Refusing(since)) if since.elapsed() >= patience)
-            })
+    /// All workers are listed, and each of those that have not answered has refused for this long,
+    /// or has done whatever else for [`SILENCE_FACTOR`] times as long.
+    pub(super) fn hopeless(&self, patience: Duration, asked: usize) -> Option<Hopeless> {
+        if self.listed.len() < asked {
+            return None;
+        }
+        let mut hopeless = Hopeless::default();
+        for host in self.listed.iter().filter(|host| !self.has_answered(host)) {
+            let standing = self.standings.get(&host.name)?;
+            let name = host.name.clone();
+            match standing.said {
+                Said::Refusal(since) if since.elapsed() >= patience => hopeless.refusing.push(name),
+                Said::Refusal(_) | Said::Other
+                    if standing.listed.elapsed() >= patience * SILENCE_FACTOR =>
+                {
+                    hopeless.silent.push(name);
+                }
+                _ => return None,
+            }
+        }
+        Some(hopeless)
     }
 
     fn next(&mut self) -> Result<Host, Duration> {
@@ -128,73 +163,106 @@ impl Board {
     }
 }
 
-/// The board and those who ask.
-#[derive(Clone)]
-pub(super) struct Callers {
-    board: Arc<Mutex<Board>>,
-    /// Someone may be due.
-    work: Arc<Condvar>,
+/// What those who ask have in common.
+struct Shared {
+    board: Mutex<Board>,
+    /// Someone may be due, or nobody is to be asked any more.
+    work: Condvar,
     /// Readable once someone has answered.
-    pub(super) news: Arc<OwnedFd>,
+    news: OwnedFd,
+    closed: AtomicBool,
+}
+
+/// The board and those who ask, until this is dropped.
+pub(super) struct Callers {
+    shared: Arc<Shared>,
+    question: Arc<Question>,
+    started: usize,
+}
+
+impl Drop for Callers {
+    /// Who is asking right now ends when that is done.
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.shared.work.notify_all();
+    }
 }
 
 impl Callers {
-    /// They ask for ever; the process ends with the gate.
-    pub(super) fn start(question: &Arc<Question>, asked: usize) -> Result<Self> {
-        let callers = Self {
-            board: Arc::default(),
-            work: Arc::default(),
-            news: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
-        };
-        for _ in 0..asked.min(CALLERS_MAX) {
-            let (caller, question) = (callers.clone(), question.clone());
-            std::thread::Builder::new()
-                .stack_size(THREAD_STACK_BYTES)
-                .spawn(move || caller.ask(&question))?;
-        }
-        Ok(callers)
+    pub(super) fn new(question: Arc<Question>) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            board: Mutex::default(),
+            work: Condvar::new(),
+            news: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            closed: AtomicBool::new(false),
+        });
+        Ok(Self {
+            shared,
+            question,
+            started: 0,
+        })
     }
 
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.board()
     }
 
-    pub(super) fn list(&self, hosts: Vec<Host>) {
+    pub(super) fn news(&self) -> &OwnedFd {
+        &self.shared.news
+    }
+
+    /// As many ask as there are workers, within reason.
+    pub(super) fn list(&mut self, hosts: Vec<Host>) -> Result<()> {
+        let wanted = hosts.len().min(CALLERS_MAX);
         self.board().list(hosts);
-        self.work.notify_all();
+        self.shared.work.notify_all();
+        while self.started < wanted {
+            let (shared, question) = (self.shared.clone(), self.question.clone());
+            std::thread::Builder::new()
+                .stack_size(THREAD_STACK_BYTES)
+                .spawn(move || shared.ask(&question))?;
+            self.started += 1;
+        }
+        Ok(())
     }
 
     /// Forgets that there was news.
     pub(super) fn take_news(&self) {
         let mut count = [0; 8];
         // Nothing to read is no news.
-        let _ = rustix::io::read(&*self.news, &mut count[..]);
+        let _ = rustix::io::read(self.news(), &mut count[..]);
+    }
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ask(&self, question: &Question) {
-        loop {
-            let host = self.next();
+        while let Some(host) = self.next() {
             let answer = question.ask(&host);
             let answered = answer.is_ok();
             self.board().heard(host, answer);
             if answered {
                 // Full means that there is news already.
-                let _ = rustix::io::write(&*self.news, &1_u64.to_ne_bytes());
+                let _ = rustix::io::write(&self.news, &1_u64.to_ne_bytes());
             }
         }
     }
 
-    fn next(&self) -> Host {
+    fn next(&self) -> Option<Host> {
         let mut board = self.board();
-        loop {
+        while !self.closed.load(Ordering::SeqCst) {
             match board.next() {
-                Ok(host) => return host,
+                Ok(host) => return Some(host),
                 Err(wait) => {
                     let waited = self.work.wait_timeout(board, wait.min(IDLE_MAX));
                     board = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }
+        None
     }
 }
 
@@ -229,21 +297,65 @@ mod tests {
         assert_eq!((board.known(), board.answered().len()), (1, 1));
     }
 
+    fn silent() -> Result<(), Silence> {
+        Err(Silence::Other("no answer".into()))
+    }
+
     #[test]
     fn refusals_count_when_all_others_have_answered() {
         let mut board = Board::default();
         board.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
         let (first, second) = (board.next().unwrap(), board.next().unwrap());
-        let gives_up = |board: &Board, asked| board.only_refusals_for(Duration::ZERO, asked);
+        let refusing = |board: &Board, asked| {
+            let hopeless = board.hopeless(Duration::ZERO, asked);
+            hopeless.is_some_and(|hopeless| hopeless.refusing == ["w1"])
+        };
         board.heard(first, Ok(()));
-        assert!(!gives_up(&board, 2), "w1 was not asked yet");
+        assert!(!refusing(&board, 2), "w1 was not asked yet");
         board.heard(second.clone(), refused());
-        assert!(gives_up(&board, 2));
-        assert!(!gives_up(&board, 3), "one has no address");
-        assert!(!board.only_refusals_for(Duration::from_secs(60), 2));
-        board.heard(second.clone(), Err(Silence::Other("no answer".into())));
-        assert!(!gives_up(&board, 2));
+        assert!(refusing(&board, 2));
+        assert!(!refusing(&board, 3), "one has no address");
+        assert_eq!(board.hopeless(PATIENCE, 2), None);
+        board.heard(second.clone(), silent());
+        assert!(!refusing(&board, 2));
         board.heard(second, refused());
-        assert!(gives_up(&board, 2));
+        assert!(refusing(&board, 2));
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    impl Board {
+        /// As if all had been listed so long ago.
+        fn listed_ago(&mut self, ago: Duration) {
+            for standing in self.standings.values_mut() {
+                standing.listed = standing.listed.checked_sub(ago).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_never_says_what_an_sshd_says_is_not_waited_for_for_ever() {
+        let mut board = Board::default();
+        board.list(parse("w0 10.0.0.1\n"));
+        let host = board.next().unwrap();
+        board.listed_ago(PATIENCE * 3);
+        assert_eq!(board.hopeless(PATIENCE, 1), None, "not asked yet");
+        board.heard(host.clone(), silent());
+        let gone = Hopeless {
+            refusing: vec![],
+            silent: vec!["w0".into()],
+        };
+        assert_eq!(board.hopeless(PATIENCE, 1), Some(gone));
+        assert_eq!(board.hopeless(PATIENCE * 2, 1), None);
+        // Now silent, now refusing: no less hopeless.
+        board.heard(host.clone(), refused());
+        assert!(board.hopeless(PATIENCE, 1).is_some());
+        // Its successor has its own time.
+        board.list(parse("w0 10.0.0.2\n"));
+        board.heard(board.listed[0].clone(), silent());
+        assert_eq!(board.hopeless(PATIENCE, 1), None);
+        board.heard(board.listed[0].clone(), Ok(()));
+        let nobody = Some(Hopeless::default());
+        assert_eq!(board.hopeless(PATIENCE, 1), nobody);
     }
 }

@@ -1,13 +1,13 @@
 //! The launcher's gate: opens when all have answered, and not before.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::world::{World, text};
+use super::world::{World, text, wait_for};
 
 fn gate(world: &World, workers: usize, seconds: u32) -> Command {
     let mut command = world.agent("gate");
@@ -105,7 +105,7 @@ fn an_ssh_worker_answers_with_its_banner_on_one_of_its_ports() {
     std::fs::write(world.path("hosts"), "w0 127.0.0.11\n").unwrap();
     let closed = closed_port("127.0.0.11");
     let mut command = ssh_gate(&world, 1, 1, &[closed, web]);
-    let output = command.env("MUSTER_SSH_PATIENCE", "0").output().unwrap();
+    let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(117), "{output:?}");
     let stderr = text(&output.stderr);
     assert!(stderr.contains("not an SSH server"), "{stderr}");
@@ -138,6 +138,68 @@ fn ssh_workers_that_only_refuse_do_not_hold_the_launcher_for_ever() {
     says("spec.muster.sshPort");
     let list = std::fs::read_to_string(lists.join("hostfile")).unwrap();
     assert_eq!(list, "127.0.0.11 slots=1\n127.0.0.12 slots=1\n");
+}
+
+/// A NetworkPolicy may drop packets, and other programs may have the port.
+#[test]
+fn ssh_workers_that_never_say_so_do_not_hold_the_launcher_for_ever() {
+    let world = World::new();
+    let web = listener_that_says("127.0.0.11", b"HTTP/1.1 200 OK\r\n");
+    std::fs::write(world.path("hosts"), "w0 127.0.0.11\n").unwrap();
+    let begun = Instant::now();
+    let output = ssh_gate(&world, 1, 30, &[web])
+        .env("MUSTER_SSH_PATIENCE", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let waited = begun.elapsed();
+    assert!((3..20).contains(&waited.as_secs()), "{waited:?}");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let words = format!("w0 gave no SSH banner on port {web} for 3 s");
+    assert!(stderr.contains(&words), "{stderr}");
+    assert!(stderr.contains("not an SSH server"), "{stderr}");
+}
+
+/// The pod's environment is as old as the pod.
+#[test]
+fn a_job_that_was_scaled_waits_for_as_many_as_its_list_says() {
+    let world = World::new();
+    let first = world.serve();
+    let line = format!("w0 127.0.0.1:{}\n", first.port);
+    let write = |text: String| {
+        let draft = world.path("hosts.draft");
+        std::fs::write(&draft, text).unwrap();
+        std::fs::rename(draft, world.path("hosts")).unwrap();
+    };
+    write(format!("# workers 1\n{line}"));
+    let output = gate(&world, 2, 20).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    write(format!("# workers 2\n{line}"));
+    let output = gate(&world, 1, 1).output().unwrap();
+    assert_eq!(output.status.code(), Some(117), "{output:?}");
+    assert!(text(&output.stderr).contains("1 of 2 workers"));
+    // Nothing says how many, then one, then none more than are there.
+    write(String::new());
+    let mut command = gate(&world, 1, 30);
+    let waiting = std::thread::spawn({
+        command.env_remove("MUSTER_WORKERS");
+        command.stdout(Stdio::piped());
+        let mut gate = command.spawn().unwrap();
+        let mut lines = BufReader::new(gate.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        assert!(first.starts_with("waiting for the list"), "{first}");
+        move || {
+            let last = lines.map(Result::unwrap).last();
+            (gate.wait().unwrap(), last)
+        }
+    });
+    write(format!("# workers 2\n{line}"));
+    write(format!("# workers 1\n{line}"));
+    let (status, last) = waiting.join().unwrap();
+    assert!(status.success());
+    let last = last.unwrap();
+    assert!(last.starts_with("all 1 workers have answered"), "{last}");
 }
 
 fn mode(path: &Path) -> u32 {
@@ -244,8 +306,11 @@ fn connect_leads_to_where_a_worker_is_by_now() {
         .spawn()
         .unwrap();
     std::fs::write(world.path("hosts"), "w0.pi.ns.svc 127.0.0.14\n").unwrap();
-    let (mut socket, _) = listener.accept().unwrap();
+    let (mut socket, peer) = listener.accept().unwrap();
     socket.write_all(b"SSH-2.0-test\n").unwrap();
+    wait_for("its connection is probed", Duration::from_secs(10), || {
+        has_keepalive(peer)
+    });
     started.stdin.take().unwrap().write_all(b"hello").unwrap();
     let mut heard = String::new();
     socket.read_to_string(&mut heard).unwrap();
@@ -254,6 +319,20 @@ fn connect_leads_to_where_a_worker_is_by_now() {
     let output = started.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stdout), "SSH-2.0-test\n");
+}
+
+/// Whether the kernel's timer of a connection of this machine is that of probes.
+fn has_keepalive(local: SocketAddr) -> bool {
+    let SocketAddr::V4(local) = local else {
+        panic!("{local} is not in this table");
+    };
+    let ip = u32::from_ne_bytes(local.ip().octets());
+    let address = format!("{ip:08X}:{:04X}", local.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[1] == address && fields[5].starts_with("02:")
+    })
 }
 
 #[test]

@@ -250,3 +250,55 @@ fn a_worker_whose_own_command_is_missing_says_so() {
     assert_eq!(output.status.code(), Some(127), "{output:?}");
     assert!(text(&output.stderr).contains("cannot run no-such-command"));
 }
+
+impl Launch {
+    /// A launcher that is not a shell by name, as `mpirun`; otherwise it is one.
+    fn with_mpirun(workers: usize) -> Self {
+        let launch = Self::new(workers);
+        let shell = std::fs::canonicalize("/bin/sh").unwrap();
+        std::fs::copy(shell, launch.world.path("bin/mpirun")).unwrap();
+        launch
+    }
+}
+
+/// Both workers' daemons, from a launcher that fails if one does.
+const GOOD_RUN: &str = "mpirun -c '$S w0 \"$D 0 sleep 3\" & $S w1 \"$D 1 sleep 3\" & wait'";
+
+/// One that cannot find its worker, and takes as long to end as real ones do.
+const BAD_RUN: &str = "mpirun -c '$S nowhere \"$D 0 true\"; sleep 3; exit 1'";
+
+#[test]
+fn a_script_that_tries_again_is_judged_by_its_last_try() {
+    let launch = Launch::with_mpirun(2);
+    let script = format!("export S D; {BAD_RUN} || {GOOD_RUN}");
+    let output = launch.exec(&script).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let verdict = launch.verdict();
+    assert_eq!(verdict["verdict"], "Succeeded", "{verdict}");
+    // The other way round the failure is the last word, though the script does not pass it on.
+    let script = format!("export S D; {GOOD_RUN}; {BAD_RUN}; exit 0");
+    let status = launch.exec(&script).status().unwrap();
+    assert_eq!(status.code(), Some(119), "{}", launch.verdict());
+    assert_eq!(launch.verdict()["verdict"], "WorkerUnreachable");
+}
+
+#[test]
+fn a_launcher_of_a_script_that_does_not_end_is_ended() {
+    let launch = Launch::with_mpirun(1);
+    let stuck = "mpirun -c '$S nowhere \"$D 0 true\"; sleep 60; exit 1'";
+    let mut run = launch.start(&format!("export S D; {stuck}; exit 0"));
+    assert_eq!(wait_within(&mut run, 2 * SOON), Some(119));
+    assert_eq!(launch.verdict()["verdict"], "WorkerUnreachable");
+}
+
+#[test]
+fn of_two_launchers_at_once_each_counts() {
+    let launch = Launch::with_mpirun(2);
+    let script = format!("export S D; {GOOD_RUN} & sleep 1; {BAD_RUN} & wait; exit 0");
+    let status = launch.exec(&script).status().unwrap();
+    assert_eq!(status.code(), Some(119), "{}", launch.verdict());
+    assert_eq!(launch.verdict()["verdict"], "WorkerUnreachable");
+    let first = format!("export S D; {BAD_RUN} & {GOOD_RUN} & wait; exit 0");
+    let status = launch.exec(&first).status().unwrap();
+    assert_eq!(status.code(), Some(119), "{}", launch.verdict());
+}

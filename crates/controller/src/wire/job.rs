@@ -49,7 +49,15 @@ pub(crate) struct JobStatus {
     start_time: Option<Time>,
     completion_time: Option<Time>,
     failed: Option<u32>,
+    uncounted_terminated_pods: Option<Uncounted>,
     conditions: Option<Vec<Condition>>,
+}
+
+/// Pods that have ended and are not in the counts yet.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Uncounted {
+    failed: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -76,7 +84,7 @@ impl Stored for Job {
             suspended: spec.suspend.unwrap_or(false),
             started_at: status.start_time.as_ref().map(|time| time.0),
             deleting: self.metadata.deletion_timestamp.is_some(),
-            failed_pods: status.failed.unwrap_or(0),
+            failed_pods: failed_pods(&status),
             end: end(&status),
             ttl_secs: spec.ttl_seconds_after_finished,
             directives: Directives {
@@ -93,6 +101,14 @@ impl Stored for Job {
         let watched = is_managed(&self.metadata);
         assemble(&self.metadata, watched, facts)
     }
+}
+
+fn failed_pods(status: &JobStatus) -> u32 {
+    let uncounted = status.uncounted_terminated_pods.as_ref();
+    let uncounted = uncounted.and_then(|pods| pods.failed.as_ref());
+    let uncounted = uncounted.map_or(0, Vec::len);
+    let uncounted = u32::try_from(uncounted).expect("the API server counts pods in 32 bits");
+    status.failed.unwrap_or(0).saturating_add(uncounted)
 }
 
 fn end(status: &JobStatus) -> Option<LauncherEnd> {

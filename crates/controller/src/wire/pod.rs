@@ -251,11 +251,13 @@ fn exit(status: &PodStatus) -> Option<Exit> {
 
 /// A container that failed and was started again.
 fn restarted(status: &PodStatus) -> Option<(&ContainerStatus, &Terminated)> {
-    let mut earlier = containers(status).filter_map(|container| {
+    let earlier = status.container_statuses.iter().flatten();
+    let earlier = earlier.filter_map(|container| {
         let end = container.last_state.as_ref()?.terminated.as_ref()?;
         Some((container, end))
     });
-    earlier.find(|(_, end)| end.exit_code != 0)
+    let failed = earlier.filter(|(_, end)| end.exit_code != 0);
+    failed.max_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0))
 }
 
 fn ended(status: &PodStatus) -> impl Iterator<Item = (&ContainerStatus, &Terminated)> {

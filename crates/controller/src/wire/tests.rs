@@ -159,9 +159,10 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
     assert_eq!(launcher.directives.node_affinity, json!({"x": 1}));
     assert_eq!(launcher.directives.labels["a"], "1");
 
-    let doomed = json!({"conditions": [
+    let doomed = json!({"failed": 1, "uncountedTerminatedPods": {"failed": ["uid"]}, "conditions": [
         {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]});
-    assert_eq!(job(&spec, &doomed).end, launcher.end);
+    let doomed = job(&spec, &doomed);
+    assert_eq!((&doomed.end, doomed.failed_pods), (&launcher.end, 2));
 
     let fresh = job(&json!({}), &json!({}));
     assert!(fresh.end.is_none() && !fresh.suspended && fresh.started_at.is_none());

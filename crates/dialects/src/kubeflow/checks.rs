@@ -1,20 +1,16 @@
 //! What is wrong with an MPIJob of kubeflow.org in any version. Judges values; what is legal in one
 //! version only is for its dialect.
 
-use crate::FieldError;
+use crate::{FieldError, muster_fields};
 
 use super::DIALECT_NAMES;
-use super::wire::{LAUNCHER, MpiJob, Muster, ReplicaSpec, WORKER};
+use super::wire::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 
 /// More workers than this fit neither the host list's ConfigMap nor, for most names, a name.
 pub(crate) const WORKERS_MAX: i64 = 10_000;
 
 pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
-pub(crate) const SSH: &str = "SSH";
-pub(crate) const AGENT: &str = "Agent";
-const ON: &str = "On";
-pub(crate) const OFF: &str = "Off";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
 const MPIS: [&str; 3] = ["Intel", "MPICH", "OpenMPI"];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
@@ -131,7 +127,7 @@ pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
         word(path, &spec.muster.dialect, &DIALECT_NAMES, errors);
     }
     main_container(job, errors);
-    muster(&spec.muster, errors);
+    muster_fields::check(&spec.muster, errors);
 }
 
 fn main_container(job: &MpiJob, errors: &mut Vec<FieldError>) {
@@ -143,29 +139,6 @@ fn main_container(job: &MpiJob, errors: &mut Vec<FieldError>) {
         let detail = "must be the name of a container of the Worker template";
         let name = name.as_str().into();
         errors.push(FieldError::invalid("spec.mainContainer", &name, detail));
-    }
-}
-
-/// Our own fields; none of them has a value when it is empty.
-fn muster(muster: &Muster, errors: &mut Vec<FieldError>) {
-    for (name, value, words) in [
-        ("transport", &muster.transport, &[SSH, AGENT]),
-        ("gate", &muster.gate, &[ON, OFF]),
-        ("census", &muster.census, &[ON, OFF]),
-    ] {
-        if !value.is_empty() {
-            word(&format!("spec.muster.{name}"), value, words, errors);
-        }
-    }
-    if let Some(port) = muster.ssh_port.filter(|port| !(1..=65535).contains(port)) {
-        let detail = "must be between 1 and 65535, inclusive";
-        let path = "spec.muster.sshPort";
-        errors.push(FieldError::invalid(path, &port.into(), detail));
-    }
-    if let Some(secs) = muster.startup_timeout_seconds.filter(|secs| *secs < 1) {
-        let detail = "must be greater than or equal to 1";
-        let path = "spec.muster.startupTimeoutSeconds";
-        errors.push(FieldError::invalid(path, &secs.into(), detail));
     }
 }
 

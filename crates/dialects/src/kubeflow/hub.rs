@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use planner::job::{
-    CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, RestartPolicy, Role, Transport, Workers,
+    CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, RestartPolicy, Role, Workers,
 };
 use serde_json::Value;
 
-use super::checks::{AGENT, OFF, SSH, WAIT_FOR_WORKERS};
+use super::checks::WAIT_FOR_WORKERS;
 use super::wire::{self, LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 use super::{API_VERSION, KIND};
 use crate::FieldError;
@@ -95,20 +95,6 @@ pub(crate) fn launcher_start(job: &MpiJob) -> LauncherStart {
         WAIT_FOR_WORKERS => LauncherStart::WhenWorkersReady,
         _ => LauncherStart::AtOnce,
     }
-}
-
-/// `spec.muster.transport`.
-pub(crate) fn transport(job: &MpiJob) -> Option<Transport> {
-    match job.spec.muster.transport.as_str() {
-        AGENT => Some(Transport::Agent),
-        SSH => Some(Transport::Ssh),
-        _ => None,
-    }
-}
-
-/// Not switched off.
-pub(crate) fn is_on(word: &str) -> bool {
-    word != OFF
 }
 
 /// The workers, none of them where there are to be none.

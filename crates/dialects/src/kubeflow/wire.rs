@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::FieldError;
 use crate::fields::{Place, Reader};
-use crate::template;
+pub use crate::muster_fields::Muster;
+use crate::{muster_fields, template};
 
 /// Key of the launcher in `mpiReplicaSpecs`.
 pub const LAUNCHER: &str = "Launcher";
@@ -135,25 +136,6 @@ impl ReplicaSpec {
     }
 }
 
-/// `spec.muster`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Muster {
-    /// `dialect`: the API that the job was written in.
-    pub dialect: String,
-    /// `elastic`: says whether the program asks for hosts while it runs.
-    pub elastic: Option<bool>,
-    /// `transport`: how mpirun reaches the workers.
-    pub transport: String,
-    /// `gate`: whether the launcher waits for its workers.
-    pub gate: String,
-    /// `census`: whether hosts are counted at the end.
-    pub census: String,
-    /// `sshPort`: where the workers' sshd listens.
-    pub ssh_port: Option<i64>,
-    /// `startupTimeoutSeconds`: how long the job may take until its program starts.
-    pub startup_timeout_seconds: Option<i64>,
-}
-
 /// Reads a stored object, with everything in it that has the wrong shape.
 pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
@@ -200,7 +182,7 @@ fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
         mpi_implementation: reader.string(&place.field("mpiImplementation")),
         clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
         main_container: reader.string(&place.field("mainContainer")),
-        muster: muster(reader, &place.field("muster")),
+        muster: muster_fields::read(reader, &place.field("muster")),
     }
 }
 
@@ -262,21 +244,6 @@ fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
         }),
         priority_class: reader.string(&place.field("priorityClass")),
         schedule_timeout_seconds: int32(reader, &place.field("scheduleTimeoutSeconds")),
-    }
-}
-
-fn muster(reader: &mut Reader, place: &Place<'_>) -> Muster {
-    if reader.object(place).is_none() {
-        return Muster::default();
-    }
-    Muster {
-        dialect: reader.string(&place.field("dialect")),
-        elastic: reader.boolean(&place.field("elastic")),
-        transport: reader.string(&place.field("transport")),
-        gate: reader.string(&place.field("gate")),
-        census: reader.string(&place.field("census")),
-        ssh_port: int32(reader, &place.field("sshPort")),
-        startup_timeout_seconds: reader.integer(&place.field("startupTimeoutSeconds"), i64::MAX),
     }
 }
 

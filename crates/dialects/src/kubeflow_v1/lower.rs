@@ -53,7 +53,7 @@ fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
         && name.starts_with(|first: char| first.is_ascii_lowercase());
     let problem = if name.len() > NAME_BYTES_MAX {
         "must be no more than 63 characters, because every pod is labelled with it"
-    } else if hub::transport(job) == Some(Transport::Ssh) && !label {
+    } else if job.spec.muster.transport() == Some(Transport::Ssh) && !label {
         "must be a DNS-1035 label in transport SSH, because it names a Service"
     } else {
         return;
@@ -102,7 +102,7 @@ fn containers(template: &Value) -> impl Iterator<Item = &Map<String, Value>> {
 fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
     let spec = &job.spec;
     let Replicas { launcher, worker } = replicas;
-    let transport = hub::transport(job).unwrap_or(Transport::Agent);
+    let transport = spec.muster.transport().unwrap_or(Transport::Agent);
     let launcher_is_host = spec.run_launcher_as_worker? || has_gpu(&launcher);
     let workers = hub::workers(job, worker, labels([(REPLICA_TYPE_LABEL, "worker")]))?;
     Some(Job {
@@ -127,12 +127,13 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         exec_script: true,
         launcher_start: hub::launcher_start(job),
         transport: Some(transport),
-        gate: hub::is_on(&spec.muster.gate),
-        census: hub::is_on(&spec.muster.census),
+        gate: spec.muster.is_gated(),
+        census: spec.muster.has_census(),
         ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
         policy: policy(job)?,
         gang: hub::gang(job)?,
+        tells_of_pods: false,
     })
 }
 

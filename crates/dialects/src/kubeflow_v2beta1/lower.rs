@@ -14,6 +14,7 @@ use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::FieldError;
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
+use crate::names::dns_1035_problems;
 
 const RESTART_POLICIES: [&str; 2] = ["Never", "OnFailure"];
 
@@ -60,26 +61,6 @@ fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn dns_1035_problems(label: &str) -> Vec<&'static str> {
-    let mut problems = Vec::new();
-    if label.len() > 63 {
-        problems.push("must be no more than 63 characters");
-    }
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let well_formed = label.bytes().all(inner)
-        && label.starts_with(|first: char| first.is_ascii_lowercase())
-        && !label.ends_with('-');
-    if !well_formed {
-        problems.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
-             with an alphabetic character, and end with an alphanumeric character (e.g. \
-             'my-name',  or 'abc-123', regex used for validation is \
-             '[a-z]([-a-z0-9]*[a-z0-9])?')",
-        );
-    }
-    problems
-}
-
 fn check_worker(job: &MpiJob, errors: &mut Vec<FieldError>) {
     let Some(worker) = worker(job) else {
         return;
@@ -110,13 +91,14 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         discovery_tells_slots: false,
         exec_script: false,
         launcher_start: hub::launcher_start(job),
-        transport: hub::transport(job),
-        gate: hub::is_on(&spec.muster.gate),
-        census: hub::is_on(&spec.muster.census),
+        transport: spec.muster.transport(),
+        gate: spec.muster.is_gated(),
+        census: spec.muster.has_census(),
         ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
         policy: policy(&spec.run_policy, &spec.muster)?,
         gang: hub::gang(job)?,
+        tells_of_pods: false,
     })
 }
 

@@ -51,6 +51,13 @@ pub(crate) fn from_stored(resource: &Resource, object: &Value) -> Value {
     }
     if is_new_event(resource) {
         rename(&mut object, |(new, old)| (old, new));
+        if let Some(fields) = object.as_object_mut() {
+            for field in ["reportingController", "reportingInstance"] {
+                if fields.get(field).is_some_and(|text| text == "") {
+                    fields.remove(field);
+                }
+            }
+        }
         object["deprecatedSource"] = match object["deprecatedSource"].take() {
             Value::Null => json!({}),
             source => source,

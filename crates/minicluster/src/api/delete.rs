@@ -49,7 +49,7 @@ impl Options {
         let body = if call.body.is_empty() {
             json!({})
         } else {
-            request::body(&call.body, &call.content_type)?
+            request::body(&call.body, &call.content_type, "DeleteOptions")?
         };
         let propagation = match text(&body["propagationPolicy"]) {
             "" => call.params.text("propagationPolicy"),
@@ -66,16 +66,11 @@ impl Options {
             ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
             ("", None) => None,
             (other, _) => {
-                let supported = [
-                    json!("Background"),
-                    json!("Foreground"),
-                    json!("Orphan"),
-                    json!(null),
-                ];
+                let supported = ["Foreground", "Background", "Orphan", "nil"].map(Value::from);
                 let cause = super::status::Cause::unsupported(
                     "propagationPolicy",
                     &json!(other),
-                    &supported[..3],
+                    &supported,
                 );
                 return Err(Refusal::invalid(
                     "meta.k8s.io",
@@ -102,6 +97,14 @@ impl Cluster {
     pub(crate) fn delete(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
         let options = Options::of(call)?;
         let resource = Arc::clone(&call.resource);
+        if resource.is("Job") && options.propagation.is_none() {
+            call.warnings.push(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning"
+                    .to_owned(),
+            );
+        }
         let deleted = self.delete_object(call.now, &resource, &call.key(), &options)?;
         let shows = matches!(
             resource.kind.as_str(),
@@ -127,18 +130,18 @@ impl Cluster {
         let mut deleted = Vec::new();
         let resource = Arc::clone(&call.resource);
         for key in keys {
+            let before = self.store.get(&key).cloned();
             match self.delete_object(call.now, &resource, &key, &options) {
-                Ok(one) => deleted.push(one.object),
+                // The answer shows what was found, not what became of it.
+                Ok(_) => deleted.extend(before),
                 Err(refusal) if refusal.code == 404 => {}
                 Err(refusal) => return Err(refusal),
             }
         }
-        Ok(Outcome::Written(self.write_list(
-            call,
-            &deleted,
-            self.store.revision(),
-            None,
-        )))
+        Ok(Outcome::Written(
+            200,
+            self.write_list(call, &deleted, self.store.revision(), None),
+        ))
     }
 
     fn selected(&self, call: &Call, selector: &Selector) -> Vec<Key> {
@@ -180,6 +183,11 @@ impl Cluster {
                 });
             }
             let object = self.erase(key).unwrap_or(before);
+            let object = if resource.is("Pod") {
+                Arc::new(stopped(&object, now))
+            } else {
+                object
+            };
             return Ok(Deleted { object, gone: true });
         }
         let earlier = before["metadata"]["deletionGracePeriodSeconds"].as_i64();
@@ -243,6 +251,19 @@ pub(crate) fn key_of(kind: &KindId, object: &Value) -> Key {
     Key::new(kind, text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
+/// A pod that went without having to be given time.
+fn stopped(pod: &Value, now: Timestamp) -> Value {
+    let mut pod = pod.clone();
+    let metadata = &mut pod["metadata"];
+    if metadata["deletionTimestamp"].is_null() {
+        let generation = metadata["generation"].as_i64().unwrap_or(0);
+        metadata["generation"] = (generation + 1).into();
+        metadata["deletionTimestamp"] = format::seconds(now).into();
+    }
+    metadata["deletionGracePeriodSeconds"] = 0.into();
+    pod
+}
+
 fn started(object: &Value) -> Timestamp {
     let metadata = &object["metadata"];
     let end: Timestamp = text(&metadata["deletionTimestamp"])
@@ -254,23 +275,32 @@ fn started(object: &Value) -> Timestamp {
 }
 
 fn check(resource: &Resource, key: &Key, object: &Value, options: &Options) -> Result<(), Refusal> {
+    let metadata = &object["metadata"];
     let facts = [
-        ("UID", &options.uid, &object["metadata"]["uid"]),
+        ("UID", &options.uid, &metadata["uid"]),
         (
             "ResourceVersion",
             &options.version,
-            &object["metadata"]["resourceVersion"],
+            &metadata["resourceVersion"],
         ),
     ];
     for (what, wanted, found) in facts {
         if let Some(wanted) = wanted
             && wanted != text(found)
         {
-            let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {}",
+            let mut why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({})",
                 text(found)
             );
-            return Err(Refusal::conflict(resource.of(), &key.name, &why));
+            why.push_str(match what {
+                "UID" => ". The object might have been deleted and then recreated",
+                _ => ". The object might have been modified",
+            });
+            let of = super::status::Of {
+                group: &resource.group,
+                plural: &resource.kind,
+            };
+            return Err(Refusal::conflict(of, &key.name, &why));
         }
     }
     Ok(())
@@ -308,7 +338,7 @@ fn propagate(resource: &Resource, object: &mut Value, options: &Options) {
     } else {
         Value::Array(finalizers)
     };
-    super::write::set_or_remove(&mut object["metadata"], "finalizers", &list);
+    super::rules::set_or_remove(&mut object["metadata"], "finalizers", &list);
 }
 
 /// How long a pod may take to stop.

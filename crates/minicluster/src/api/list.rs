@@ -55,14 +55,7 @@ impl Cluster {
             call.params.text("labelSelector"),
             call.params.text("fieldSelector"),
         );
-        let selector = Selector::parse(labels, fields).map_err(|why| {
-            let resource = &call.resource;
-            let shown = format!(
-                "{}/{}, Resource={}",
-                resource.group, resource.version, resource.plural
-            );
-            Refusal::bad_request(format!("unable to parse selector for {shown:?}: {why}"))
-        })?;
+        let selector = Selector::parse(labels, fields).map_err(Refusal::bad_request)?;
         let custom = call.resource.custom.as_ref();
         let extra = custom
             .map(|custom| custom.selectable.as_slice())
@@ -88,7 +81,7 @@ impl Cluster {
         let token = match call.params.text("continue") {
             "" => None,
             text => Some(Token::parse(text).ok_or_else(|| {
-                Refusal::bad_request("continue key is not valid: illegal base64 data")
+                Refusal::bad_request("invalid continue token: continue key is not valid")
             })?),
         };
         let wanted = wanted_revision(call)?;
@@ -135,6 +128,7 @@ impl Cluster {
             (token.write(), selector.is_empty().then_some(left))
         });
         Ok(Outcome::Written(
+            200,
             self.write_list(call, &page, revision, more),
         ))
     }
@@ -198,12 +192,10 @@ fn wanted_revision(call: &Call) -> Result<Option<u64>, Refusal> {
     match call.params.text("resourceVersion") {
         "" | "0" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
-            let cause = super::status::Cause::invalid(
-                "resourceVersion",
-                &text.into(),
-                &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-            );
-            Refusal::invalid("meta.k8s.io", "ListOptions", "", vec![cause])
+            Refusal::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: {text:?}: \
+                 strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
         }),
     }
 }

@@ -111,7 +111,7 @@ fn published(document: &Value, wanted: &mut BTreeSet<String>) -> Value {
             let mut out = Map::new();
             for (name, value) in fields {
                 match (name.as_str(), value) {
-                    ("x-omit" | "x-always", _) => {}
+                    ("x-omit" | "x-always" | "x-null", _) => {}
                     ("$ref", Value::String(target)) => {
                         wanted.insert(target.clone());
                         out.insert(

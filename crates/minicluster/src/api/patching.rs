@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::status::{Cause, Details, Refusal};
-use super::write::{set_or_remove, writer};
+use super::rules::set_or_remove;
+use super::status::{Cause, Refusal};
+use super::write::writer;
 use super::{Call, Outcome, convert, request};
 use crate::Cluster;
 use crate::apply::{Managed, typed};
 use crate::builtin::text;
 use crate::patch::{self, json::Failure, strategic};
 use crate::schema::go;
-
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
-                        application/apply-patch+yaml";
 
 impl Cluster {
     pub(crate) fn patch(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
@@ -30,24 +28,25 @@ impl Cluster {
             return self.apply_patch(call);
         }
         let custom = call.resource.custom.is_some();
+        let call_is_builtin = !custom;
         let known = [
             "application/merge-patch+json",
             "application/json-patch+json",
         ];
         let strategic = media == "application/strategic-merge-patch+json";
         if !known.contains(&media.as_str()) && (custom || !strategic) {
-            let accepted = if custom {
-                ACCEPTED.to_owned()
-            } else {
-                format!("{ACCEPTED}, application/strategic-merge-patch+json")
-            };
-            return Err(Refusal::unsupported_media(format!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 {accepted}"
-            )));
+            if custom && strategic {
+                return Err(Refusal::unsupported_media(
+                    "the body of the request was in an unknown format - accepted media types \
+                     include: application/json-patch+json, application/merge-patch+json, \
+                     application/apply-patch+yaml"
+                        .to_owned(),
+                ));
+            }
+            return Err(Refusal::unsupported_patch());
         }
         let patch: Value = serde_json::from_slice(&call.body)
-            .map_err(|error| Refusal::bad_request(error.to_string()))?;
+            .map_err(|_| Refusal::bad_request("invalid JSON patch"))?;
         let before = self
             .store
             .get(&call.key())
@@ -61,16 +60,30 @@ impl Cluster {
             "application/merge-patch+json" => {
                 if !patch.is_object() {
                     return Err(Refusal::bad_request(
-                        "json: cannot unmarshal array into Go value of type map[string]interface {}",
+                        "error decoding patch: json: cannot unmarshal array into Go value of type \
+                         map[string]interface {}",
                     ));
                 }
                 patch::merge(&mut object, &patch);
             }
             _ => strategic::apply(&mut object, &patch, &call.resource.schema)
-                .map_err(Refusal::bad_request)?,
+                .map_err(Refusal::internal)?,
         }
-        let object = self.read(call, object)?;
-        let stored = self.update(call, &before, object)?;
+        let named = text(&object["metadata"]["name"]);
+        if named != call.name {
+            return Err(Refusal::bad_request(format!(
+                "the name of the object ({named}) does not match the name on the URL ({})",
+                call.name
+            )));
+        }
+        let patched = object.clone();
+        let object = self
+            .read(call, object)
+            .map_err(|refusal| match refusal.code {
+                400 if call_is_builtin => Refusal::bad_patch(&patched, &refusal.message),
+                _ => refusal,
+            })?;
+        let stored = self.update(call, &before, object, true)?;
         Ok(Outcome::Object(200, stored))
     }
 
@@ -86,6 +99,7 @@ impl Cluster {
         }
         let mut config = request::parse(&call.body).map_err(Refusal::bad_request)?;
         self.check_config(call, &config)?;
+        let unnamed = text(&config["metadata"]["name"]).is_empty();
         config["metadata"]["name"] = call.name.as_str().into();
         if call.resource.namespaced {
             config["metadata"]["namespace"] = call.namespace.as_str().into();
@@ -100,6 +114,13 @@ impl Cluster {
                 let why = "uid mismatch: the provided object specified uid, and no existing object was found";
                 return Err(Refusal::conflict(call.resource.of(), &call.name, why));
             }
+            if unnamed {
+                return Err(Refusal::bad_request(format!(
+                    "the name of the object ({} based on URL) was undeterminable: name must be \
+                     provided",
+                    call.name
+                )));
+            }
             let mut managed = Managed::default();
             let resource = Arc::clone(&call.resource);
             let object =
@@ -112,7 +133,6 @@ impl Cluster {
         let live = convert::from_stored(&call.resource, &before);
         let mut managed = Managed::of(&before).unwrap_or_default();
         let resource = Arc::clone(&call.resource);
-        let mut config = config;
         if call.sub == "status" {
             // Only the status is applied; a spec in the configuration counts for nothing.
             set_or_remove(&mut config, "spec", &Value::Null);
@@ -176,8 +196,12 @@ impl Cluster {
         }
         let schema = self.typed(&resource);
         let shown = format!(
-            "failed to create typed patch object ({}/{}; {}, Kind={}): ",
-            call.namespace, call.name, call.api_version, resource.kind
+            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): ",
+            text(&config["metadata"]["namespace"]),
+            call.name,
+            resource.group,
+            resource.version,
+            resource.kind
         );
         if let Some(why) = typed::missing_key(config, &schema, "") {
             return Err(Refusal::internal(format!("{shown}{why}")));
@@ -199,14 +223,12 @@ impl Cluster {
 fn unfit(failure: Failure) -> Refusal {
     match failure {
         Failure::Malformed(why) => Refusal::bad_request(why),
-        Failure::Unfit(why) => {
+        // The server keeps to itself what did not fit.
+        Failure::Unfit => {
             let mut refusal = Refusal::unprocessable(
                 "the server rejected our request due to an error in our request".to_owned(),
             );
-            refusal.details = Some(Details {
-                causes: vec![Cause::new("UnexpectedServerResponse", "", why)],
-                ..Details::default()
-            });
+            refusal.details = Some(Box::default());
             refusal
         }
     }

@@ -88,8 +88,11 @@ pub(crate) fn list(
         ),
         _ => (resource.list_kind.clone(), resource.api_version()),
     };
-    let head =
-        json!({"kind": kind, "apiVersion": version, "metadata": list_metadata(revision, more)});
+    let mut about = list_metadata(revision, more);
+    if resource.custom.is_some() && call.form == Form::Whole {
+        about.entry("continue").or_insert_with(|| "".into());
+    }
+    let head = json!({"kind": kind, "apiVersion": version, "metadata": about});
     let mut text = serde_json::to_vec(&head).expect("a JSON value can be written");
     text.pop();
     text.extend_from_slice(b",\"items\":[");

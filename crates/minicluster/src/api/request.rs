@@ -154,23 +154,28 @@ pub(crate) fn form(accept: &str) -> Result<Form, Refusal> {
         }
     }
     Err(Refusal::not_acceptable(
-        "only the following media types are accepted: application/json, application/yaml, \
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
          application/vnd.kubernetes.protobuf"
             .to_owned(),
     ))
 }
 
 /// A body as an object.
-pub(crate) fn body(bytes: &[u8], content_type: &str) -> Result<Value, Refusal> {
+pub(crate) fn body(bytes: &[u8], content_type: &str, kind: &str) -> Result<Value, Refusal> {
     let media = content_type.split(';').next().unwrap_or_default().trim();
-    if media == "application/vnd.kubernetes.protobuf" {
+    if !matches!(media, "" | "application/json" | "application/yaml") {
         return Err(Refusal::unsupported_media(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml"
+             application/json, application/yaml, application/vnd.kubernetes.protobuf"
                 .to_owned(),
         ));
     }
-    parse(bytes).map_err(Refusal::bad_request)
+    parse(bytes).map_err(|why| {
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get \
+             version/kind; json parse error: {why}"
+        ))
+    })
 }
 
 /// JSON, or else YAML.

@@ -244,7 +244,8 @@ fn parse_label(term: &str) -> Result<Label, String> {
 }
 
 fn cannot_parse(term: &str) -> String {
-    format!("unable to parse requirement: {term}")
+    let found = term.split_whitespace().nth(1).unwrap_or_default();
+    format!("unable to parse requirement: found '{found}', expected: in, notin, =, ==, !=, gt, lt")
 }
 
 fn label_key(text: &str) -> Result<String, String> {
@@ -259,6 +260,9 @@ fn label_key(text: &str) -> Result<String, String> {
 
 fn label_value(text: &str) -> Result<String, String> {
     let text = text.trim();
+    if let Some(more) = text.split_whitespace().nth(1) {
+        return Err(format!("found '{more}', expected: ',' or 'end of string'"));
+    }
     match crate::names::label_value(text) {
         None => Ok(text.to_owned()),
         Some(why) => Err(format!(

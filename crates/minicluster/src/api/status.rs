@@ -9,7 +9,7 @@ pub(crate) struct Refusal {
     pub(crate) code: u16,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    pub(crate) details: Option<Details>,
+    pub(crate) details: Option<Box<Details>>,
 }
 
 /// What a refusal is about.
@@ -20,6 +20,8 @@ pub(crate) struct Details {
     pub(crate) kind: String,
     pub(crate) uid: String,
     pub(crate) causes: Vec<Cause>,
+    /// Seconds.
+    pub(crate) retry_after: u32,
 }
 
 /// One thing that is wrong with an object.
@@ -46,18 +48,23 @@ impl Of<'_> {
         }
     }
 
-    fn details(&self, name: &str) -> Option<Details> {
-        Some(Details {
+    fn details(&self, name: &str) -> Option<Box<Details>> {
+        Some(Box::new(Details {
             name: name.to_owned(),
             group: self.group.to_owned(),
             kind: self.plural.to_owned(),
             ..Details::default()
-        })
+        }))
     }
 }
 
 impl Refusal {
-    fn new(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Self {
+    fn new(
+        code: u16,
+        reason: &'static str,
+        message: String,
+        details: Option<Box<Details>>,
+    ) -> Self {
         Self {
             code,
             reason,
@@ -73,7 +80,7 @@ impl Refusal {
 
     pub(crate) fn no_such_path() -> Self {
         let message = "the server could not find the requested resource".to_owned();
-        Self::new(404, "NotFound", message, Some(Details::default()))
+        Self::new(404, "NotFound", message, Some(Box::default()))
     }
 
     pub(crate) fn already_exists(of: Of<'_>, name: &str) -> Self {
@@ -95,7 +102,7 @@ impl Refusal {
             causes,
             ..Details::default()
         };
-        Self::new(409, "Conflict", message, Some(details))
+        Self::new(409, "Conflict", message, Some(Box::new(details)))
     }
 
     pub(crate) fn forbidden(of: Of<'_>, name: &str, why: &str, causes: Vec<Cause>) -> Self {
@@ -142,7 +149,7 @@ impl Refusal {
             ..Details::default()
         };
         let message = format!("{qualified} \"{name}\" is invalid: {said}");
-        Self::new(422, "Invalid", message, Some(details))
+        Self::new(422, "Invalid", message, Some(Box::new(details)))
     }
 
     /// A patch that cannot be carried out.
@@ -152,15 +159,27 @@ impl Refusal {
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();
-        Self::new(405, "MethodNotAllowed", message, Some(Details::default()))
+        Self::new(405, "MethodNotAllowed", message, Some(Box::default()))
     }
 
     pub(crate) fn unsupported_media(message: String) -> Self {
         Self::new(415, "UnsupportedMediaType", message, None)
     }
 
+    /// A patch of a kind that is none.
+    pub(crate) fn unsupported_patch() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::new(415, "UnsupportedMediaType", message, Some(Box::default()))
+    }
+
     pub(crate) fn not_acceptable(message: String) -> Self {
-        Self::new(406, "NotAcceptable", message, None)
+        Self::new(406, "NotAcceptable", message, Some(Box::default()))
+    }
+
+    /// The patch makes something of the object that cannot be read.
+    pub(crate) fn bad_patch(object: &Value, why: &str) -> Self {
+        let cause = Cause::invalid("patch", &object.to_string().into(), why);
+        Self::invalid("", "", "", vec![cause])
     }
 
     pub(crate) fn expired(message: String) -> Self {
@@ -174,6 +193,7 @@ impl Refusal {
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {wanted}, current: {current}");
         let details = Details {
+            retry_after: 1,
             causes: vec![Cause::new(
                 "ResourceVersionTooLarge",
                 "",
@@ -181,7 +201,12 @@ impl Refusal {
             )],
             ..Details::default()
         };
-        Self::new(504, "Timeout", format!("Timeout: {message}"), Some(details))
+        Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: {message}"),
+            Some(Box::new(details)),
+        )
     }
 
     /// The `Status` object.
@@ -219,6 +244,9 @@ impl Details {
                 body.insert(field.to_owned(), text.as_str().into());
             }
         }
+        if self.retry_after > 0 {
+            body.insert("retryAfterSeconds".to_owned(), self.retry_after.into());
+        }
         if !self.causes.is_empty() {
             let causes = self.causes.iter().map(Cause::body).collect();
             body.insert("causes".to_owned(), Value::Array(causes));
@@ -228,6 +256,34 @@ impl Details {
 }
 
 impl Cause {
+    /// The schema's own rules were not looked at.
+    pub(crate) fn unchecked() -> Self {
+        let message = "Invalid value: null: some validation rules were not checked because the \
+                       object was invalid; correct the existing errors to complete validation";
+        Self::new("FieldValueInvalid", "<nil>", message.to_owned())
+    }
+
+    /// Rules cannot be looked at with this in the way.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(
+            self.reason,
+            "FieldValueRequired"
+                | "FieldValueNotSupported"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueTypeInvalid"
+        )
+    }
+
+    /// The same, of a part of the object.
+    pub(crate) fn within(mut self, part: &str) -> Self {
+        self.field = match self.field.as_str() {
+            "" => part.to_owned(),
+            field => format!("{part}.{field}"),
+        };
+        self
+    }
+
     /// Anything.
     pub(crate) fn new(reason: &'static str, field: &str, message: String) -> Self {
         Self {
@@ -256,8 +312,7 @@ impl Cause {
     }
 
     pub(crate) fn unsupported(field: &str, value: &Value, supported: &[Value]) -> Self {
-        let mut supported: Vec<String> = supported.iter().map(shown).collect();
-        supported.sort();
+        let supported: Vec<String> = supported.iter().map(shown).collect();
         let message = format!(
             "Unsupported value: {}: supported values: {}",
             shown(value),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::rules::set_or_remove;
 use super::status::{Cause, Refusal};
-use super::write::set_or_remove;
 use super::{Call, Outcome, request};
 use crate::api::delete::Options;
 use crate::builtin::{items, text};
@@ -43,7 +43,7 @@ impl Cluster {
                 ))
             }
             ("PUT", "Namespace", "finalize") => {
-                let body = request::body(&call.body, &call.content_type)?;
+                let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
                 let key = call.key();
                 let before = self
                     .store
@@ -62,6 +62,7 @@ impl Cluster {
             | ("POST", "Pod", "exec" | "attach" | "portforward") => Err(Refusal::bad_request(
                 "this cluster runs pods as processes of this machine and cannot attach to them",
             )),
+            _ if call.resource.custom.is_some() => Err(call.not_found()),
             _ => Err(Refusal::no_such_path()),
         }
     }
@@ -72,42 +73,10 @@ impl Cluster {
             .get(&call.key())
             .cloned()
             .ok_or_else(|| call.not_found())?;
+        let container = log_container(call, &pod)?;
         let spec = &pod["spec"];
-        let all = ["containers", "initContainers", "ephemeralContainers"];
-        let names = |list: &str| -> Vec<String> {
-            items(&spec[list])
-                .iter()
-                .map(|one| text(&one["name"]).to_owned())
-                .collect()
-        };
-        let annotated =
-            text(&pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]);
-        let main = names("containers");
-        let container = match (call.params.text("container"), main.as_slice()) {
-            ("", [one]) => one.clone(),
-            ("", _) if !annotated.is_empty() => annotated.to_owned(),
-            ("", _) => {
-                let mut said = format!(
-                    "a container name must be specified for pod {}, choose one of: [{}]",
-                    call.name,
-                    main.join(" ")
-                );
-                let init = names("initContainers");
-                if !init.is_empty() {
-                    said = format!("{said} or one of the init containers: [{}]", init.join(" "));
-                }
-                return Err(Refusal::bad_request(said));
-            }
-            (named, _) => named.to_owned(),
-        };
-        if !all.iter().any(|list| names(list).contains(&container)) {
-            return Err(Refusal::bad_request(format!(
-                "container {container} is not valid for pod {}",
-                call.name
-            )));
-        }
         if text(&spec["nodeName"]).is_empty() {
-            return Ok(Outcome::Written(Vec::new()));
+            return Ok(Outcome::Written(204, Vec::new()));
         }
         let statuses = ["containerStatuses", "initContainerStatuses"];
         let status = statuses
@@ -147,7 +116,13 @@ impl Cluster {
     }
 
     fn bind(&mut self, call: &Call) -> Result<Outcome, Refusal> {
-        let body = request::body(&call.body, &call.content_type)?;
+        let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
+        let named = text(&body["metadata"]["name"]);
+        if named != call.name {
+            return Err(Refusal::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
         let node = text(&body["target"]["name"]).to_owned();
         let key = call.key();
         let before = self
@@ -195,4 +170,40 @@ impl Cluster {
         crate::conditions::set(&mut object["status"], "PodScheduled", "True", None, &now);
         self.store.put(key, object);
     }
+}
+
+/// The container that is meant: the named one, or the only one.
+fn log_container(call: &Call, pod: &Value) -> Result<String, Refusal> {
+    let spec = &pod["spec"];
+    let names = |list: &str| -> Vec<String> {
+        let list = items(&spec[list]).iter();
+        list.map(|one| text(&one["name"]).to_owned()).collect()
+    };
+    let marked = text(&pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]);
+    let main = names("containers");
+    let container = match (call.params.text("container"), main.as_slice()) {
+        ("", [one]) => one.clone(),
+        ("", _) if !marked.is_empty() => marked.to_owned(),
+        ("", _) => {
+            let mut said = format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                call.name,
+                main.join(" ")
+            );
+            let init = names("initContainers");
+            if !init.is_empty() {
+                said = format!("{said} or one of the init containers: [{}]", init.join(" "));
+            }
+            return Err(Refusal::bad_request(said));
+        }
+        (named, _) => named.to_owned(),
+    };
+    let all = ["containers", "initContainers", "ephemeralContainers"];
+    if !all.iter().any(|list| names(list).contains(&container)) {
+        return Err(Refusal::bad_request(format!(
+            "container {container} is not valid for pod {}",
+            call.name
+        )));
+    }
+    Ok(container)
 }

@@ -71,12 +71,10 @@ impl Cluster {
         let since = match call.params.text("resourceVersion") {
             "" | "0" => None,
             text => Some(text.parse::<u64>().map_err(|_| {
-                let cause = super::status::Cause::invalid(
-                    "resourceVersion",
-                    &text.into(),
-                    &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-                );
-                Refusal::invalid("meta.k8s.io", "ListOptions", "", vec![cause])
+                Refusal::internal(format!(
+                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing \
+                     {text:?}: invalid syntax"
+                ))
             })?),
         };
         if let Some(since) = since.filter(|since| *since > current + 1_000_000) {

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::rules::{
+    check_type, check_versions, clear_status, complain, keep_server_fields, place, spec_changed,
+};
 use super::status::{Cause, Refusal};
 use super::store::Key;
 use super::{Call, Outcome, convert, request};
@@ -21,7 +24,7 @@ const ALL_BUT_STATUS: &[&[&str]] = &[&["spec"], &["metadata"]];
 
 impl Cluster {
     pub(crate) fn create(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
-        let body = request::body(&call.body, &call.content_type)?;
+        let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
         let object = self.read(call, body)?;
         let object = self.create_object(call, object)?;
         Ok(Outcome::Object(201, object))
@@ -30,14 +33,6 @@ impl Cluster {
     /// Decodes an object and fills it in.
     pub(crate) fn read(&self, call: &mut Call, mut body: Value) -> Result<Value, Refusal> {
         let resource = Arc::clone(&call.resource);
-        if !body.is_object() {
-            let found = if body.is_array() { "array" } else { "value" };
-            return Err(Refusal::bad_request(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into \
-                 Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-                 Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-            )));
-        }
         check_type(&resource, &body)?;
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.kind.as_str().into();
@@ -116,8 +111,8 @@ impl Cluster {
                         .get(field)
                         .is_some_and(|value| !text(value).is_empty())
                 {
-                    return Err(Refusal::bad_request(
-                        "resourceVersion should not be set on objects to be created",
+                    return Err(Refusal::internal(
+                        "resourceVersion should not be set on objects to be created".to_owned(),
                     ));
                 }
                 metadata.remove(field);
@@ -126,40 +121,46 @@ impl Cluster {
         self.check_namespace(call)?;
         let generated = text(&object["metadata"]["name"]).is_empty();
         if generated && !text(&object["metadata"]["generateName"]).is_empty() {
-            let base: String = text(&object["metadata"]["generateName"])
-                .chars()
-                .take(58)
-                .collect();
+            let base = text(&object["metadata"]["generateName"]).chars().take(58);
+            let base: String = base.collect();
             object["metadata"]["name"] = format!("{base}{}", self.seed.suffix()).into();
         }
         call.name = text(&object["metadata"]["name"]).to_owned();
-        if resource.status && resource.kind != "Node" {
-            clear_status(&resource, &mut object);
-        }
         object["metadata"]["uid"] = self.seed.uid().into();
         object["metadata"]["creationTimestamp"] = format::seconds(call.now).into();
-        if resource.counts_generations() {
-            object["metadata"]["generation"] = 1.into();
-        } else if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("generation");
-        }
-        admission::on_create(self, call, &mut object)?;
-        self.validate(&resource, &object, None)?;
-        let key = call.key();
-        if self.store.get(&key).is_some() {
-            return Err(Refusal::already_exists(resource.of(), &call.name));
-        }
+        // Who wrote what is settled before the server adds its own part.
         let mut managed = Managed::of(&object).unwrap_or_default();
         if managed.is_empty() {
-            let empty = json!({});
+            let mut empty = json!({});
+            if resource.custom.is_none() {
+                go::decode(&mut empty, &resource.schema, &mut Vec::new())
+                    .map_err(Refusal::bad_request)?;
+            }
+            let as_sent = convert::from_stored(&resource, &object);
             managed.update(
                 &empty,
-                &object,
+                &as_sent,
                 &self.typed(&resource),
                 writer(call, &resource),
             );
         }
         managed.write(&mut object);
+        admission::on_create(self, call, &mut object)?;
+        if resource.status && resource.kind != "Node" {
+            clear_status(&resource, &mut object, &format::seconds(call.now));
+        }
+        if resource.counts_generations() {
+            object["metadata"]["generation"] = 1.into();
+        }
+        self.validate(call, &object, None)?;
+        let key = call.key();
+        if let Some(there) = self.store.get(&key) {
+            let mut refusal = Refusal::already_exists(resource.of(), &call.name);
+            if !there["metadata"]["deletionTimestamp"].is_null() {
+                refusal.message = format!("object is being deleted: {}", refusal.message);
+            }
+            return Err(refusal);
+        }
         self.finish_create(call, &key, object)
     }
 
@@ -203,12 +204,8 @@ impl Cluster {
     }
 
     /// Everything that is wrong with an object.
-    fn validate(
-        &self,
-        resource: &Resource,
-        object: &Value,
-        before: Option<&Value>,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, call: &Call, object: &Value, before: Option<&Value>) -> Result<(), Refusal> {
+        let resource = &call.resource;
         let mut causes = Vec::new();
         builtin::metadata::validate(resource, object, &mut causes);
         if let Some(before) = before {
@@ -217,11 +214,21 @@ impl Cluster {
         match &resource.custom {
             None => causes.extend(builtin::validate(resource, object, before)),
             Some(custom) => {
-                validation::check(object, &resource.schema, "", &mut causes);
-                if causes.is_empty()
-                    && let Some(rules) = &custom.rules
-                {
-                    causes.extend(rules.check(object, before));
+                let status = resource.schema.fields.get("status");
+                match status.filter(|_| call.sub == "status") {
+                    Some(schema) => {
+                        let mut within = Vec::new();
+                        validation::check(&object["status"], schema, "", &mut within);
+                        causes.extend(within.into_iter().map(|cause| cause.within("status")));
+                    }
+                    None => validation::check(object, &resource.schema, "", &mut causes),
+                }
+                if let Some(rules) = &custom.rules {
+                    if causes.iter().any(Cause::is_blocking) {
+                        causes.push(Cause::unchecked());
+                    } else {
+                        causes.extend(rules.check(object, before));
+                    }
                 }
             }
         }
@@ -238,11 +245,14 @@ impl Cluster {
     }
 
     pub(crate) fn replace(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
-        let body = request::body(&call.body, &call.content_type)?;
+        let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
         let object = self.read(call, body)?;
         let named = text(&object["metadata"]["name"]);
         if named.is_empty() {
-            return Err(Refusal::bad_request("name must be provided"));
+            return Err(Refusal::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                call.name
+            )));
         }
         if named != call.name {
             return Err(Refusal::bad_request(format!(
@@ -258,7 +268,7 @@ impl Cluster {
             }
             return Err(call.not_found());
         };
-        let stored = self.update(call, &before, object)?;
+        let stored = self.update(call, &before, object, false)?;
         Ok(Outcome::Object(200, stored))
     }
 
@@ -268,10 +278,11 @@ impl Cluster {
         call: &mut Call,
         before: &Arc<Value>,
         mut object: Value,
+        by_patch: bool,
     ) -> Result<Arc<Value>, Refusal> {
         let resource = Arc::clone(&call.resource);
         place(call, &resource, &mut object)?;
-        check_versions(call, before, &mut object)?;
+        check_versions(call, before, &mut object, by_patch)?;
         keep_server_fields(call, before, &mut object);
         let managed = written_managers(before, &object);
         self.update_managed(
@@ -304,7 +315,7 @@ impl Cluster {
             let generation = before["metadata"]["generation"].as_i64().unwrap_or(1);
             object["metadata"]["generation"] = (generation + i64::from(changed)).into();
         }
-        self.validate(resource, &object, Some(before))?;
+        self.validate(call, &object, Some(before))?;
         own(&mut managed, self, &object);
         managed.write(&mut object);
         if same_but_times(before, &object) {
@@ -327,11 +338,12 @@ impl Cluster {
             && builtin::items(&metadata["finalizers"]).is_empty()
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
             && builtin::items(&object["spec"]["finalizers"]).is_empty();
-        let stored = self.store.put(key, object);
         if over {
-            return self.erase(key).unwrap_or(stored);
+            // It goes as it was stored last, with this change told to the sender alone.
+            self.erase(key);
+            return Arc::new(object);
         }
-        stored
+        self.store.put(key, object)
     }
 }
 
@@ -365,203 +377,4 @@ fn written_managers(before: &Value, object: &Value) -> Managed {
         return managed;
     }
     Managed::of(before).unwrap_or_default()
-}
-
-/// The object belongs where the request points.
-fn place(call: &Call, resource: &Resource, object: &mut Value) -> Result<(), Refusal> {
-    let namespace = text(&object["metadata"]["namespace"]).to_owned();
-    if !resource.namespaced {
-        if !namespace.is_empty() {
-            return Err(Refusal::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        return Ok(());
-    }
-    if call.namespace.is_empty() {
-        return Err(Refusal::bad_request(
-            "an empty namespace may not be set during creation",
-        ));
-    }
-    if !namespace.is_empty() && namespace != call.namespace {
-        return Err(Refusal::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    object["metadata"]["namespace"] = call.namespace.as_str().into();
-    Ok(())
-}
-
-fn check_type(resource: &Resource, body: &Value) -> Result<(), Refusal> {
-    let (version, kind) = (text(&body["apiVersion"]), text(&body["kind"]));
-    let wanted = resource.api_version();
-    if (!version.is_empty() && version != wanted) || (!kind.is_empty() && kind != resource.kind) {
-        let shown = if version == wanted || version.is_empty() {
-            format!(
-                "{} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered \
-                 for version \"{wanted}\"",
-                kind, resource.version, resource.kind
-            )
-        } else {
-            format!(
-                "the API version in the data ({version}) does not match the expected API version \
-                 ({wanted})"
-            )
-        };
-        return Err(Refusal::bad_request(shown));
-    }
-    Ok(())
-}
-
-/// Unknown fields are an error, a warning or nothing, as the request wishes.
-fn complain(call: &mut Call, resource: &Resource, unknown: Vec<String>) -> Result<(), Refusal> {
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let said: Vec<String> = unknown
-        .iter()
-        .map(|path| format!("unknown field \"{path}\""))
-        .collect();
-    match call.params.text("fieldValidation") {
-        "Strict" => {
-            let said = said.join(", ");
-            let prefix = if resource.custom.is_some() {
-                String::new()
-            } else {
-                format!(
-                    "{} in version \"{}\" cannot be handled as a {}: ",
-                    resource.kind, resource.version, resource.kind
-                )
-            };
-            Err(Refusal::bad_request(format!(
-                "{prefix}strict decoding error: {said}"
-            )))
-        }
-        "Ignore" => Ok(()),
-        _ => {
-            call.warnings.extend(said);
-            Ok(())
-        }
-    }
-}
-
-/// The sender knew the object as it is.
-fn check_versions(call: &Call, before: &Value, object: &mut Value) -> Result<(), Refusal> {
-    let (old, new) = (&before["metadata"], &mut object["metadata"]);
-    let uid = text(&new["uid"]);
-    if !uid.is_empty() && uid != text(&old["uid"]) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            text(&old["uid"])
-        );
-        return Err(Refusal::conflict(call.resource.of(), &call.name, &why));
-    }
-    let version = text(&new["resourceVersion"]);
-    if version.is_empty() {
-        if call.resource.custom.is_some() {
-            let cause = Cause::new(
-                "FieldValueInvalid",
-                "metadata.resourceVersion",
-                "Invalid value: 0: must be specified for an update".to_owned(),
-            );
-            return Err(Refusal::invalid(
-                &call.resource.group,
-                &call.resource.kind,
-                &call.name,
-                vec![cause],
-            ));
-        }
-    } else if version != text(&old["resourceVersion"]) {
-        let why = "the object has been modified; please apply your changes to the latest version \
-                   and try again";
-        return Err(Refusal::conflict(call.resource.of(), &call.name, why));
-    }
-    new["resourceVersion"] = old["resourceVersion"].clone();
-    Ok(())
-}
-
-/// What only the server writes stays; a write to the status changes nothing else, and the other
-/// way round.
-fn keep_server_fields(call: &Call, before: &Value, object: &mut Value) {
-    let resource = &call.resource;
-    let old = &before["metadata"];
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "selfLink",
-    ] {
-        set_or_remove(&mut object["metadata"], field, &old[field]);
-    }
-    if object["metadata"]["generateName"].is_null() {
-        set_or_remove(
-            &mut object["metadata"],
-            "generateName",
-            &old["generateName"],
-        );
-    }
-    if call.sub == "status" {
-        let status = object["status"].take();
-        let mut whole = before.clone();
-        if !resource.custom.is_some() {
-            // Labels and the like may be written along with a built-in kind's status.
-            let managed = object["metadata"]["managedFields"].clone();
-            whole["metadata"] = object["metadata"].take();
-            set_or_remove(&mut whole["metadata"], "managedFields", &managed);
-        }
-        set_or_remove(&mut whole, "status", &status);
-        *object = whole;
-    } else if resource.status {
-        set_or_remove(object, "status", &before["status"]);
-    }
-    if resource.is("Service") {
-        builtin::service::keep_address(object, before);
-    }
-}
-
-/// Null means absent.
-pub(crate) fn set_or_remove(object: &mut Value, field: &str, value: &Value) {
-    let Some(fields) = object.as_object_mut() else {
-        return;
-    };
-    if value.is_null() {
-        fields.remove(field);
-    } else {
-        fields.insert(field.to_owned(), value.clone());
-    }
-}
-
-fn clear_status(resource: &Resource, object: &mut Value) {
-    if resource.custom.is_some() {
-        set_or_remove(object, "status", &Value::Null);
-        return;
-    }
-    object["status"] = json!({});
-    match resource.kind.as_str() {
-        "Pod" => {
-            let quality = builtin::defaults::quality(&object["spec"]);
-            object["status"] = json!({"phase": "Pending", "qosClass": quality});
-        }
-        "Namespace" => object["status"] = json!({"phase": "Active"}),
-        "Service" => object["status"] = json!({"loadBalancer": {}}),
-        "StatefulSet" => object["status"] = json!({"replicas": 0, "availableReplicas": 0}),
-        _ => {}
-    }
-}
-
-/// Anything but metadata and status is spec, for counting generations.
-fn spec_changed(resource: &Resource, before: &Value, object: &Value) -> bool {
-    let of = |object: &Value| {
-        let mut rest = object.as_object().cloned().unwrap_or_default();
-        rest.remove("metadata");
-        if resource.status || resource.custom.is_none() {
-            rest.remove("status");
-        }
-        rest
-    };
-    let deletion = before["metadata"]["deletionTimestamp"].is_null()
-        && !object["metadata"]["deletionTimestamp"].is_null();
-    deletion || before["spec"] != object["spec"] || of(before) != of(object)
 }

@@ -31,6 +31,16 @@ enum Shape<'a> {
     Leaf,
 }
 
+impl Shape<'_> {
+    fn emptied(self) -> Self {
+        match self {
+            Self::Map(_) => Self::Map(None),
+            Self::List(_) => Self::List(None),
+            Self::Leaf => Self::Leaf,
+        }
+    }
+}
+
 fn shape<'a>(value: Option<&'a Value>, schema: &Schema) -> Shape<'a> {
     match value {
         Some(Value::Object(fields)) if !schema.atomic_map => match schema.kind {
@@ -95,17 +105,18 @@ pub(crate) fn missing_key(value: &Value, schema: &Schema, path: &str) -> Option<
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
             let of = item_type(schema);
             if let ListKind::Map(keys) = &schema.list {
-                for key in keys {
-                    let default = of
-                        .fields
-                        .get(key)
-                        .is_some_and(|field| field.default.is_some());
-                    if item.get(key).is_none() && !default {
-                        return Some(format!(
-                            "{path}: element {index}: associative list with keys has an element \
-                             that omits key field \"{key}\" (and doesn't have default value)"
-                        ));
-                    }
+                let known = |key: &String| {
+                    let field = of.fields.get(key);
+                    item.get(key).is_some() || field.is_some_and(|field| field.default.is_some())
+                };
+                if !keys.iter().any(known) {
+                    let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
+                    return Some(format!(
+                        "{path}: element {index}: associative list with keys has an element that \
+                         omits all key fields [{}] (and doesn't have default values for any key \
+                         fields)",
+                        keys.join(" ")
+                    ));
                 }
             }
             missing_key(item, of, path)
@@ -167,7 +178,13 @@ fn walk(
     if before == after {
         return;
     }
-    match (shape(before, schema), shape(after, schema)) {
+    // Absence takes whatever shape the other side has.
+    let (old, new) = match (before, after) {
+        (None, _) => (shape(after, schema).emptied(), shape(after, schema)),
+        (_, None) => (shape(before, schema), shape(before, schema).emptied()),
+        _ => (shape(before, schema), shape(after, schema)),
+    };
+    match (old, new) {
         (Shape::Map(old), Shape::Map(new)) if !both_empty(old.map(Map::len), new.map(Map::len)) => {
             let empty = Map::new();
             let (old, new) = (old.unwrap_or(&empty), new.unwrap_or(&empty));

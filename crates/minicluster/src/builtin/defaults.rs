@@ -7,6 +7,10 @@ use super::{fill, items, text};
 
 /// A Pod.
 pub(crate) fn pod(object: &mut Value) {
+    let ip = object["status"]["podIP"].clone();
+    if !ip.is_null() {
+        fill(&mut object["status"], "podIPs", json!([{"ip": ip}]));
+    }
     if let Some(spec) = object.get_mut("spec") {
         // Only pods themselves: a template may be completed later.
         for list in ["containers", "initContainers"] {

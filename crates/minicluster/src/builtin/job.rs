@@ -17,6 +17,7 @@ pub(crate) fn default(object: &mut Value) {
     } else {
         fill(spec, "backoffLimit", i32::MAX);
     }
+    fill(spec, "manualSelector", false);
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
     let replace = if spec["podFailurePolicy"].is_null() {
@@ -25,13 +26,12 @@ pub(crate) fn default(object: &mut Value) {
         "Failed"
     };
     fill(spec, "podReplacementPolicy", replace);
-    // A Job takes the labels of its template when it has none.
-    let labels = spec["template"]["metadata"]["labels"].clone();
+    defaults::pod_spec(&mut object["spec"]["template"]["spec"]);
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     let unlabelled = super::metadata::is_empty(&object["metadata"]["labels"]);
     if unlabelled && !super::metadata::is_empty(&labels) {
         object["metadata"]["labels"] = labels;
     }
-    defaults::pod_spec(&mut object["spec"]["template"]["spec"]);
 }
 
 /// The selector and labels by which a new Job finds its pods.
@@ -44,6 +44,10 @@ pub(crate) fn generate_selector(object: &mut Value) {
         object["metadata"]["uid"].clone(),
         object["metadata"]["name"].clone(),
     );
+    let own = &object["metadata"]["labels"];
+    // A Job that has no labels of its own has those of its template, whatever they become.
+    let shared =
+        super::metadata::is_empty(own) || *own == object["spec"]["template"]["metadata"]["labels"];
     let spec = &mut object["spec"];
     let labels = &mut spec["template"]["metadata"]["labels"];
     if labels.is_null() {
@@ -61,6 +65,9 @@ pub(crate) fn generate_selector(object: &mut Value) {
         *wanted = json!({});
     }
     wanted["batch.kubernetes.io/controller-uid"] = uid;
+    if shared {
+        object["metadata"]["labels"] = object["spec"]["template"]["metadata"]["labels"].clone();
+    }
 }
 
 /// What is wrong with a Job.
@@ -118,7 +125,10 @@ fn validate_update(object: &Value, before: &Value, causes: &mut Vec<Cause>) {
             relax(&mut was);
         }
         if after != was {
-            let path = format!("spec.{field}");
+            let path = match field {
+                "template" if startable => "spec.template.spec".to_owned(),
+                field => format!("spec.{field}"),
+            };
             causes.push(Cause::invalid(&path, &new[field], "field is immutable"));
         }
     }

@@ -37,8 +37,7 @@ pub(crate) fn validate(resource: &Resource, object: &Value, causes: &mut Vec<Cau
 fn wrong_name(resource: &Resource, name: &str) -> Option<String> {
     match resource.kind.as_str() {
         _ if resource.custom.is_some() => names::subdomain(name),
-        "Namespace" => names::dns_label(name),
-        "Service" => names::dns_1035(name),
+        "Namespace" | "Service" => names::dns_label(name),
         "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding" => names::path_segment(name),
         _ => names::subdomain(name),
     }
@@ -48,7 +47,7 @@ fn wrong_name(resource: &Resource, name: &str) -> Option<String> {
 pub(crate) fn labels(metadata: &Value, path: &str, causes: &mut Vec<Cause>) {
     let path = format!("{path}.labels");
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        if let Some(why) = names::qualified(key) {
+        for why in names::wrong_key(key) {
             causes.push(Cause::invalid(&path, &json!(key), &why));
         }
         if let Some(why) = names::label_value(text(value)) {
@@ -62,7 +61,7 @@ pub(crate) fn annotations(metadata: &Value, path: &str, causes: &mut Vec<Cause>)
     let path = format!("{path}.annotations");
     let mut size = 0;
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        if let Some(why) = names::qualified(&key.to_lowercase()) {
+        for why in names::wrong_key(&key.to_lowercase()) {
             causes.push(Cause::invalid(&path, &json!(key), &why));
         }
         size += key.len() + text(value).len();
@@ -75,17 +74,11 @@ pub(crate) fn annotations(metadata: &Value, path: &str, causes: &mut Vec<Cause>)
 fn owners(metadata: &Value, causes: &mut Vec<Cause>) {
     let path = "metadata.ownerReferences";
     let mut controllers: Vec<&Value> = Vec::new();
-    for owner in items(&metadata["ownerReferences"]) {
-        let fields = [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ];
-        for (field, why) in fields {
+    for (index, owner) in items(&metadata["ownerReferences"]).iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
             if text(&owner[field]).is_empty() {
-                let path = format!("{path}.{field}");
-                causes.push(Cause::invalid(&path, &json!(text(&owner[field])), why));
+                let path = format!("{path}[{index}].{field}");
+                causes.push(Cause::required(&path, "must not be empty"));
             }
         }
         if owner["controller"] == true {

@@ -46,7 +46,7 @@ fn validate_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         ("restartPolicy", &["Always", "OnFailure", "Never"]),
         (
             "dnsPolicy",
-            &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+            &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
         ),
     ];
     for (field, choices) in choices {
@@ -270,8 +270,8 @@ fn validate_update(object: &Value, before: &Value, causes: &mut Vec<Cause>) {
                 "must not update from a positive integer to nil value",
             )),
             Some(new_value) if new_value > old => {
-                let why = format!("must be less than or equal to previous value: {old}");
-                causes.push(Cause::invalid(path, new, &why));
+                let why = "must be less than or equal to previous value";
+                causes.push(Cause::invalid(path, new, why));
             }
             Some(_) => {}
         }

@@ -19,8 +19,6 @@ pub(crate) fn default(object: &mut Value) {
     }
     if kind != "ExternalName" {
         fill(spec, "internalTrafficPolicy", "Cluster");
-        fill(spec, "ipFamilies", json!(["IPv4"]));
-        fill(spec, "ipFamilyPolicy", "SingleStack");
     }
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
         fill(spec, "externalTrafficPolicy", "Cluster");
@@ -34,6 +32,13 @@ pub(crate) fn address(object: &mut Value, number: u32) {
     if spec["type"] == "ExternalName" {
         return;
     }
+    // Without a selector nobody knows yet which families its endpoints will have.
+    if spec["clusterIP"] == "None" && super::metadata::is_empty(&spec["selector"]) {
+        fill(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
+        fill(spec, "ipFamilyPolicy", "RequireDualStack");
+    }
+    fill(spec, "ipFamilies", json!(["IPv4"]));
+    fill(spec, "ipFamilyPolicy", "SingleStack");
     if text(&spec["clusterIP"]).is_empty() {
         let [_, b, c, d] = number.to_be_bytes();
         spec["clusterIP"] = format!("10.{}.{c}.{d}", 96 + b % 16).into();
@@ -78,9 +83,9 @@ pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<
         let old = &before["spec"];
         let had = !text(&old["clusterIP"]).is_empty() && old["type"] != "ExternalName";
         if had && spec["type"] != "ExternalName" && spec["clusterIP"] != old["clusterIP"] {
-            let addresses = &spec["clusterIPs"];
-            let why = "field is immutable";
-            causes.push(Cause::invalid("spec.clusterIPs[0]", &addresses[0], why));
+            let wanted = json!([spec["clusterIP"]]);
+            let why = "may not change once set";
+            causes.push(Cause::invalid("spec.clusterIPs[0]", &wanted, why));
         }
     }
 }
@@ -92,7 +97,7 @@ pub(crate) fn keep_address(object: &mut Value, before: &Value) {
     if spec["type"] == "ExternalName" {
         return;
     }
-    for field in ["clusterIP", "clusterIPs"] {
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if spec[field].is_null() && !old[field].is_null() {
             spec[field] = old[field].clone();
         }

@@ -17,6 +17,7 @@ pub(crate) fn default_stateful_set(object: &mut Value) {
     if strategy["type"] == "RollingUpdate" {
         fill(strategy, "rollingUpdate", json!({}));
         fill(&mut strategy["rollingUpdate"], "partition", 0);
+        fill(&mut strategy["rollingUpdate"], "maxUnavailable", 1);
     }
     fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
     let policy = &mut spec["persistentVolumeClaimRetentionPolicy"];
@@ -41,6 +42,9 @@ pub(crate) fn validate_stateful_set(
     }
     if spec["selector"].is_null() {
         causes.push(Cause::required("spec.selector", ""));
+        let labels = &spec["template"]["metadata"]["labels"];
+        let why = "`selector` does not match template `labels`";
+        causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
     }
     pod::validate_template(&spec["template"], "spec.template", causes);
     let Some(before) = before else {
@@ -122,7 +126,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
-    text.len() % 4 == 0
+    text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
         && body.bytes().all(|byte| ALPHABET.contains(&byte))
 }
@@ -237,7 +241,12 @@ pub(crate) fn validate_binding(object: &Value, before: Option<&Value>, causes: &
     if let Some(before) = before
         && before["roleRef"] != *role
     {
-        causes.push(Cause::invalid("roleRef", role, "cannot change roleRef"));
+        let shown = json!({
+            "APIGroup": role["apiGroup"],
+            "Kind": role["kind"],
+            "Name": role["name"],
+        });
+        causes.push(Cause::invalid("roleRef", &shown, "field is immutable"));
     }
 }
 

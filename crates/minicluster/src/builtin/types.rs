@@ -87,9 +87,12 @@ const GROUPS: [(&str, &str, &[Row]); 8] = [
     ),
 ];
 
+/// Named types, and that of all metadata.
+type Schemas = (Vec<(String, Arc<Schema>)>, Arc<Schema>);
+
 /// Reads them all.
 pub(crate) fn load() -> Loaded {
-    static LOADED: LazyLock<(Vec<(String, Arc<Schema>)>, Arc<Schema>)> = LazyLock::new(|| {
+    static LOADED: LazyLock<Schemas> = LazyLock::new(|| {
         let mut loader = Loader::new(&TYPES);
         let mut schemas = Vec::new();
         for (_, package, rows) in GROUPS {

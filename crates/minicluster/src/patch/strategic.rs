@@ -34,19 +34,8 @@ pub(crate) fn apply(target: &mut Value, patch: &Value, schema: &Schema) -> Resul
                 items.retain(|item| !gone.contains(item));
             }
         } else if !name.starts_with('$') {
-            field(fields, name, value, schema)?;
-        }
-    }
-    for (name, order) in patch {
-        if let Some(list) = name.strip_prefix("$setElementOrder/")
-            && let Some(Value::Array(items)) = fields.get_mut(list)
-        {
-            let key = schema
-                .fields
-                .get(list)
-                .and_then(|of| of.strategy.key.clone());
-            let order = order.as_array().map(Vec::as_slice).unwrap_or_default();
-            sort(items, order, key.as_deref());
+            let order = patch.get(&format!("$setElementOrder/{name}"));
+            field(fields, name, value, schema, order)?;
         }
     }
     Ok(())
@@ -57,6 +46,7 @@ fn field(
     name: &str,
     value: &Value,
     schema: &Schema,
+    order: Option<&Value>,
 ) -> Result<(), String> {
     if value.is_null() {
         fields.remove(name);
@@ -67,7 +57,13 @@ fn field(
     match (fields.get_mut(name), value) {
         (Some(target @ Value::Object(_)), Value::Object(_)) => apply(target, value, of),
         (Some(Value::Array(items)), Value::Array(patch)) if of.strategy.merge => {
-            merge_items(items, patch, of)
+            let before = items.clone();
+            merge_items(items, patch, of)?;
+            let order = order
+                .and_then(Value::as_array)
+                .map_or(patch.as_slice(), Vec::as_slice);
+            sort(items, &before, order, of.strategy.key.as_deref());
+            Ok(())
         }
         (None, Value::Array(patch)) if of.strategy.merge => {
             let mut items = Vec::new();
@@ -77,7 +73,10 @@ fn field(
         }
         (None, Value::Object(_)) => {
             let mut target = Value::Object(Map::new());
-            apply(&mut target, value, of)?;
+            // A directive about what is not there leaves nothing.
+            if value.get("$patch").is_none() {
+                apply(&mut target, value, of)?;
+            }
             fields.insert(name.to_owned(), target);
             Ok(())
         }
@@ -113,7 +112,8 @@ fn merge_items(items: &mut Vec<Value>, patch: &[Value], of: &Schema) -> Result<(
     for item in patch {
         let Some(wanted) = item.get(key) else {
             return Err(format!(
-                "map: {item} does not contain declared merge key: {key}"
+                "map: {} does not contain declared merge key: {key}",
+                as_go(item)
             ));
         };
         let place = items.iter().position(|one| one.get(key) == Some(wanted));
@@ -130,32 +130,52 @@ fn merge_items(items: &mut Vec<Value>, patch: &[Value], of: &Schema) -> Result<(
     Ok(())
 }
 
-/// The patch's order for what it names; the rest keeps its place relative to its neighbours.
-fn sort(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
-    let rank = |item: &Value| {
-        order.iter().position(|one| match key {
+/// Puts a merged list in order. Items of the patch follow its order, the others the stored one; of
+/// two that were both stored, the first goes first, and otherwise the patch's.
+fn sort(items: &mut Vec<Value>, before: &[Value], order: &[Value], key: Option<&str>) {
+    let place = |list: &[Value], item: &Value| {
+        list.iter().position(|one| match key {
             Some(key) => one.get(key) == item.get(key),
             None => one == item,
         })
     };
-    let mut named: Vec<Value> = Vec::new();
-    let mut others: Vec<(usize, Value)> = Vec::new();
-    for item in items.drain(..) {
-        if rank(&item).is_some() {
-            named.push(item);
-        } else {
-            others.push((named.len(), item));
-        }
+    let (mut named, others): (Vec<Value>, Vec<Value>) = items
+        .drain(..)
+        .partition(|item| place(order, item).is_some());
+    named.sort_by_key(|item| place(order, item));
+    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    while let (Some(mine), Some(theirs)) = (others.peek(), named.peek()) {
+        let earlier = match (place(before, mine), place(before, theirs)) {
+            (Some(mine), Some(theirs)) => mine < theirs,
+            _ => false,
+        };
+        items.extend(if earlier { others.next() } else { named.next() });
     }
-    named.sort_by_key(|item| rank(item));
-    for (shift, (place, item)) in others.into_iter().enumerate() {
-        named.insert((place + shift).min(named.len()), item);
-    }
-    *items = named;
+    items.extend(others);
+    items.extend(named);
 }
 
 fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
     let kept = patch.iter().filter(|(name, _)| !name.starts_with('$'));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// A map as Go prints it.
+fn as_go(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let pairs: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| format!("{name}:{}", as_go(value)))
+                .collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(as_go).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }

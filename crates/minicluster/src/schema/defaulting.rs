@@ -35,15 +35,13 @@ pub(crate) fn fill(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// Drops nulls where none is allowed and no default stands in: the API server does so before it
-/// validates.
+/// Drops nulls where none is allowed: the API server does so before it validates.
 pub(crate) fn drop_nulls(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
                 let known = schema.fields.get(name);
-                !(value.is_null()
-                    && known.is_some_and(|field| !field.nullable && field.default.is_some()))
+                !(value.is_null() && known.is_some_and(|field| !field.nullable))
             });
             for (name, value) in fields.iter_mut() {
                 if let Some(field) = schema.field(name) {

@@ -115,6 +115,10 @@ impl Reader<'_> {
                 let mut empty = Value::Object(Map::new());
                 self.read(&mut empty, field)?;
                 fields.insert(name.clone(), empty);
+            } else if let Some(absent) = &field.absent
+                && !fields.contains_key(name)
+            {
+                fields.insert(name.clone(), absent.clone());
             }
         }
         self.within = outer;

@@ -43,8 +43,8 @@ impl Rules {
             .into_vec()
             .into_iter()
             .map(|error| {
-                let value = at(object, &error.field_path);
-                Cause::invalid(&error.field_path, value, &error.message)
+                let message = format!("Invalid value: {}", error.message);
+                Cause::new("FieldValueInvalid", &error.field_path, message)
             })
             .collect()
     }
@@ -58,16 +58,4 @@ fn has_rules(document: &Value) -> bool {
         Value::Array(items) => items.iter().any(has_rules),
         _ => false,
     }
-}
-
-fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
-    let mut value = object;
-    for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
-        value = match value {
-            Value::Array(items) => part.parse().ok().and_then(|index: usize| items.get(index)),
-            other => other.get(part),
-        }
-        .unwrap_or(&Value::Null);
-    }
-    value
 }

@@ -12,6 +12,15 @@ pub(crate) fn check(value: &Value, schema: &Schema, path: &str, causes: &mut Vec
         return;
     }
     if let Some(wanted) = wrong_type(value, schema.kind) {
+        if let Some(format) = fraction_format(value, schema) {
+            let said = format!("{path} in body must be of type {format}: \"float64\"");
+            causes.push(Cause::wrong_type(path, "float64", &said));
+            let said = format!(
+                "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
+            );
+            causes.push(Cause::new("FieldValueInvalid", "<nil>", said));
+            return;
+        }
         let found = type_word(value);
         causes.push(Cause::wrong_type(
             path,
@@ -76,6 +85,13 @@ fn wrong_type(value: &Value, kind: Kind) -> Option<&'static str> {
         ),
     };
     (!fits).then_some(wanted)
+}
+
+/// The format of the whole number that a fraction stands for.
+fn fraction_format<'a>(value: &Value, schema: &'a Schema) -> Option<&'a str> {
+    let limits = schema.limits.as_ref()?;
+    let whole = schema.kind == Kind::Integer && value.is_f64();
+    limits.format.as_deref().filter(|_| whole)
 }
 
 fn type_word(value: &Value) -> &'static str {

@@ -1,21 +1,30 @@
 //! Policy: what remains to be done once the outcome is recorded. Before that, nothing is
 //! removed: what exists is the evidence.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::{expiry, gang, identity, launcher, launcher_pod, workers};
 use crate::job::CleanUp;
-use crate::observed::Observed;
+use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::Action;
 use crate::status::Verdict;
 
-/// The rest; empty when the job is clean.
+const FAREWELL: SignedDuration = SignedDuration::from_secs(60);
+
+/// Nothing remains, now or in a moment.
+pub(crate) fn is_done(observed: &Observed) -> bool {
+    steps(observed).is_empty() && !launcher_leaves(observed)
+}
+
+/// What can be done now.
 pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
     // Everything that the job owns goes with it.
     if let Some(end) = expiry::due(observed) {
         return vec![vec![end]];
     }
     let workers = match observed.job.policy.clean {
+        _ if launcher_leaves(observed) => Vec::new(),
         CleanUp::Nothing if observed.job.policy.clean_covers_launcher => gang::remove(observed),
         CleanUp::Nothing => Vec::new(),
         CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
@@ -32,6 +41,21 @@ pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
     } else {
         vec![step]
     }
+}
+
+/// A program that was told to end has its grace period, and needs its workers for it.
+fn launcher_leaves(observed: &Observed) -> bool {
+    let alive = |pod: &Pod| pod.phase == PodPhase::Running;
+    let until = farewell(observed);
+    until.is_some_and(|until| observed.now < until) && observed.launcher_pods.iter().any(alive)
+}
+
+/// Until when that is respected; a node that is gone never says that a pod has ended.
+pub(crate) fn farewell(observed: &Observed) -> Option<Timestamp> {
+    let outcome = observed.recorded.outcome.as_ref()?;
+    let failed = outcome.verdict != Verdict::Succeeded;
+    let until = outcome.at.checked_add(FAREWELL).ok()?;
+    failed.then_some(until)
 }
 
 /// A launcher that is a pod goes as the workers do, where the policy covers it.

@@ -23,9 +23,13 @@ pub(crate) fn of_job(observed: &Observed) -> Option<Timestamp> {
 
 /// When the job must be ended because its program has not started.
 pub(crate) fn of_startup(observed: &Observed) -> Option<Timestamp> {
-    let begun = |pod: &crate::observed::Pod| pod.phase != PodPhase::Pending;
+    let pods = &observed.launcher_pods;
+    let launcher = observed.launcher.ours();
+    // A try that came after another is not the start.
+    let begun = pods.iter().any(|pod| pod.phase != PodPhase::Pending)
+        || launcher.is_some_and(|launcher| launcher.failed_pods > 0);
     let policy = &observed.job.policy;
-    if policy.suspended || observed.recorded.suspended || observed.launcher_pods.iter().any(begun) {
+    if policy.suspended || observed.recorded.suspended || begun {
         return None;
     }
     let started = observed.recorded.started_at?;
@@ -36,15 +40,17 @@ pub(crate) fn of_startup(observed: &Observed) -> Option<Timestamp> {
 /// When to look again even if nothing happens.
 pub(crate) fn wake(observed: &Observed) -> Option<Timestamp> {
     let over = observed.recorded.outcome.is_some();
-    if over && cleanup::steps(observed).is_empty() {
+    if over && cleanup::is_done(observed) {
         return expiry::at(observed);
     }
+    let farewell = cleanup::farewell(observed);
     let stuck = stuck::worst(observed).map(|stuck| stuck.until());
     let deadlines = [of_job(observed), of_startup(observed), stuck];
     let deadlines = deadlines.into_iter().flatten().filter(|_| !over);
     let retries = observed.refused.iter().map(|refusal| refusal.retry_at);
     deadlines
         .chain(retries)
+        .chain(farewell)
         .filter(|at| *at > observed.now)
         .min()
 }

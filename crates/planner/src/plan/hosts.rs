@@ -7,10 +7,9 @@ use serde_json::json;
 use super::workers;
 use crate::contract::{AGENT_PORT, HOSTS_ANNOTATION};
 use crate::job::{Job, Transport};
-use crate::observed::{Observed, Pod, Site};
+use crate::observed::{Observed, Pod, PodPhase, Site};
 use crate::plan::{Action, Kind};
 use crate::render::agent;
-use crate::render::hostfile::host;
 
 /// One patch for each live launcher pod that does not have the list as it is now.
 pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
@@ -33,30 +32,32 @@ pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
     .collect()
 }
 
-/// Where every worker is; nothing as long as one has no address, or has ended.
+/// How many workers there should be, and where each is; nothing as long as one is nowhere, unless the
+/// program takes them as they come.
 fn list(observed: &Observed) -> Option<String> {
     let (job, site) = (&observed.job, &observed.site);
     let mut lines = Vec::new();
-    for pod in workers::current(observed) {
-        if pod.address.is_empty() || pod.phase.is_over() {
-            return None;
-        }
+    for pod in workers::current(observed).filter(|pod| is_there(job, site, pod)) {
         let index = job.worker_index(&pod.name)?;
         lines.push((index, line(job, site, index, pod)));
     }
     lines.sort();
-    let complete = !lines.is_empty() && lines.len() == job.worker_count() as usize;
-    complete.then(|| lines.into_iter().map(|(_, line)| line).collect())
+    let complete = lines.len() == job.worker_count() as usize;
+    let lines: String = lines.into_iter().map(|(_, line)| line).collect();
+    let whole = format!("# workers {}\n{lines}", job.worker_count());
+    (complete || job.elastic).then_some(whole)
+}
+
+/// Where init containers still run, a pod has an address long before it can have an sshd.
+fn is_there(job: &Job, site: &Site, pod: &Pod) -> bool {
+    let started = pod.phase == PodPhase::Running || job.transport(site) == Transport::Agent;
+    !pod.address.is_empty() && !pod.phase.is_over() && started
 }
 
 fn line(job: &Job, site: &Site, index: u32, pod: &Pod) -> String {
-    let address = &pod.address;
     // A name that resolves to the node's address, as those of workers on its network do, would be
     // taken for the launcher's own host if that is on the same node. Plain names do not resolve.
-    let name = match job.transport(site) {
-        Transport::Ssh => host(job, site, &pod.name),
-        Transport::Agent => pod.name.clone(),
-    };
+    let (name, address) = (&pod.name, &pod.address);
     match (job.transport(site), agent::port(job, index)) {
         (Transport::Ssh, _) | (Transport::Agent, AGENT_PORT) => format!("{name} {address}\n"),
         (Transport::Agent, port) if address.contains(':') => {

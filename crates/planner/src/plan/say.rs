@@ -4,11 +4,11 @@
 use super::blocked::{self, Block};
 use super::{launcher, retry, verdict, workers};
 use crate::job::LauncherAs;
-use crate::observed::{Observed, PodPhase, Refusal};
+use crate::observed::{Observed, Pod, PodPhase, Refusal};
 use crate::phase::Phase;
 use crate::plan::{Action, Because, Kind, WaitingOn};
 use crate::reason::Reason;
-use crate::status::{Count, Status, Verdict};
+use crate::status::{Count, PodNote, Status, Verdict};
 
 /// Why the plan is as it is.
 pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) -> Because {
@@ -96,7 +96,26 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
         wanted: observed.job.worker_count(),
         restarts,
         replaced,
+        pods: pods(observed),
     }
+}
+
+fn pods(observed: &Observed) -> Vec<PodNote> {
+    if !observed.job.tells_of_pods {
+        return Vec::new();
+    }
+    let index = |pod: &&Pod| observed.job.worker_index(&pod.name);
+    let mut workers: Vec<&Pod> = workers::current(observed).collect();
+    workers.sort_by_key(index);
+    let pods = observed.launcher_pods.iter().chain(workers);
+    pods.map(|pod| PodNote {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        phase: pod.phase,
+        restarts: pod.restarts,
+        exit_code: pod.exit.as_ref().map(|exit| exit.code),
+    })
+    .collect()
 }
 
 fn block(observed: &Observed) -> Block<'_> {

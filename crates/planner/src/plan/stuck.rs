@@ -4,26 +4,46 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::workers;
+use super::{launcher, workers};
 use crate::observed::{Observed, Pod, Waiting};
 
 /// What the kubelet calls it when a container cannot be made from what the template says, and for
 /// how many seconds that may be so. It may have taken fifteen to say it. Nobody brings an image that
 /// may not be pulled; a pull is tried again after ten seconds, and then not for long; a ConfigMap may
 /// be applied together with the job.
-const HOPELESS: [(&str, i64); 6] = [
+const HOPELESS: [(&str, i64); 10] = [
     ("ErrImageNeverPull", 5),
     ("InvalidImageName", 5),
     ("ErrImagePull", 12),
     ("ImagePullBackOff", 12),
+    ("SignatureValidationFailed", 20),
     ("CreateContainerConfigError", 20),
     ("FailedMount", 20),
+    ("CreateContainerError", 60),
+    ("RunContainerError", 60),
+    ("CrashLoopBackOff", 180),
 ];
+/// A registry that is down, or asks for patience, is not an image that is not there.
+const PASSING: [&str; 8] = [
+    "timeout",
+    "deadline exceeded",
+    "connection re",
+    "no such host",
+    "toomanyrequests",
+    "429",
+    "unavailable",
+    "unexpected status",
+];
+const PASSING_SECS: i64 = 300;
 
 /// How long a container may wait for this, unless it is for ever.
-fn patience(reason: &str) -> Option<SignedDuration> {
-    let found = HOPELESS.iter().find(|(hopeless, _)| *hopeless == reason);
-    found.map(|(_, secs)| SignedDuration::from_secs(*secs))
+fn patience(waiting: &Waiting) -> Option<SignedDuration> {
+    let mut known = HOPELESS.iter();
+    let (reason, secs) = known.find(|(hopeless, _)| *hopeless == waiting.reason)?;
+    let message = waiting.message.to_ascii_lowercase();
+    let passes = reason.contains("ImagePull") && PASSING.iter().any(|word| message.contains(word));
+    let secs = if passes { PASSING_SECS } else { *secs };
+    Some(SignedDuration::from_secs(secs))
 }
 
 /// A pod that cannot start, and why.
@@ -50,11 +70,24 @@ pub(crate) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
     if observed.job.policy.suspended {
         return None;
     }
-    let workers = workers::current(observed).map(|pod| (pod, true));
+    // A program that runs knows best whether it can do without a worker, and an elastic one can.
+    let (elastic, runs) = (observed.job.elastic, launcher::running_pods(observed) > 0);
+    let counts = |pod: &&Pod| {
+        let crashes = pod
+            .waiting
+            .as_ref()
+            .is_some_and(|w| w.reason == "CrashLoopBackOff");
+        !(elastic || runs && crashes)
+    };
+    let workers = workers::current(observed)
+        .filter(counts)
+        .map(|pod| (pod, true));
     let launchers = observed.launcher_pods.iter().map(|pod| (pod, false));
     let stuck = workers.chain(launchers).filter_map(|(pod, worker)| {
         let waiting = pod.waiting.as_ref()?;
-        let patience = patience(&waiting.reason)?;
+        // How often a launcher is tried is a policy of its own.
+        let patience =
+            patience(waiting).filter(|_| worker || waiting.reason != "CrashLoopBackOff")?;
         let waits = !pod.deleting && !pod.phase.is_over();
         waits.then_some(Stuck {
             pod,

@@ -18,8 +18,8 @@ use crate::observed::Site;
 
 /// Workers on the host's network share its ports, also with the workers of other jobs: each job
 /// begins somewhere else, below the ports that the kernel gives to connections.
-const HOST_PORT_MIN: u32 = 10_000;
-const HOST_PORTS: u32 = 20_000;
+const HOST_PORT_MIN: u32 = 20_000;
+const HOST_PORTS: u32 = 12_000;
 /// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
 /// who may not have it.
 const SSH_PORTS: [u16; 2] = [22, 2222];
@@ -59,16 +59,15 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
         list(draft.main_container(), "ports").push(port);
     }
     let container = draft.main_container();
-    let words = words(container, "command");
+    let mut own = words(container, "command");
+    let arguments = words(container, "args");
     // The agent is there instead of it.
     let is_sshd = |word: &String| word.rsplit('/').next() == Some("sshd");
-    let own = if words.first().is_some_and(is_sshd) {
+    if own.iter().chain(&arguments).next().is_some_and(is_sshd) {
         container.remove("args");
-        Vec::new()
-    } else {
-        words
-    };
-    let any = !own.is_empty() || !self::words(container, "args").is_empty();
+        own.clear();
+    }
+    let any = !own.is_empty() || !words(container, "args").is_empty();
     let serve = [AGENT_COPY, "serve"].map(str::to_owned);
     let command = serve.into_iter().chain(any.then(|| "--".to_owned()));
     let command: Vec<String> = command.chain(own).collect();
@@ -83,9 +82,12 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
     for (name, value) in mpi::agent_variables(job) {
         draft.default_variable(name, &value);
     }
-    draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());
-    if !job.census {
+    if !job.census || job.elastic {
         draft.variable("MUSTER_CENSUS", "Off");
+    }
+    let path = draft.main_container().get("terminationMessagePath");
+    if let Some(path) = path.and_then(Value::as_str).map(str::to_owned) {
+        draft.variable("MUSTER_TERMINATION_LOG", &path);
     }
 
     let mounts = [
@@ -95,15 +97,17 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
         (CONFIG_VOLUME, CONFIG_MOUNT_PATH),
     ];
     match job.gate(site) {
-        Some(image) if !job.elastic => {
-            let variables = gate_variables(job, site);
+        Some(image) => {
+            let workers = variable("MUSTER_WORKERS", &job.worker_count().to_string());
+            let variables = [vec![workers], gate_variables(job, site)].concat();
+            // The lists are written again when the container is started again.
+            for variable in &variables {
+                list(draft.main_container(), "env").push(variable.clone());
+            }
             init_container(image, gate(), variables, &mounts, draft);
         }
-        Some(image) => {
-            let variables = vec![variable("MUSTER_WORKERS", &job.worker_count().to_string())];
-            init_container(image, gate(), variables, &mounts[..3], draft);
-        }
         None => {
+            draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());
             let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
             init_container(image, install, Vec::new(), &mounts[..1], draft);
         }
@@ -114,7 +118,7 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
 /// Whether the gate writes the host lists: with addresses, so that nobody asks DNS. A list that must
 /// follow the pods is the ConfigMap's.
 pub(crate) fn gate_writes_lists(job: &Job, site: &Site) -> bool {
-    job.transport(site) == Transport::Agent && job.gate(site).is_some() && !job.elastic
+    job.transport(site) == Transport::Agent && job.gate(site).is_some()
 }
 
 fn gate() -> Value {
@@ -127,7 +131,6 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
         Mpi::Intel | Mpi::Mpich => "colon",
     };
     let mut variables = vec![
-        variable("MUSTER_WORKERS", &job.worker_count().to_string()),
         variable("MUSTER_LISTS_DIR", CONFIG_MOUNT_PATH),
         variable("MUSTER_LISTS_SYNTAX", syntax),
         variable("MUSTER_SLOTS", &job.slots.to_string()),
@@ -271,7 +274,7 @@ fn resources(main: &mut Map<String, Value>) -> Option<Value> {
         let Some(amounts) = given.get(part).and_then(Value::as_object) else {
             continue;
         };
-        for name in ["cpu", "memory"] {
+        for name in ["cpu", "memory", "ephemeral-storage"] {
             if let Some(amount) = amounts.get(name) {
                 object(&mut kept, part).insert(name.to_owned(), amount.clone());
             }

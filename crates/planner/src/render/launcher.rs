@@ -84,6 +84,9 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
             for (name, value) in mpi::late_variables(job, site) {
                 draft.variable(name, &value);
             }
+            for (name, value) in mpi::default_variables(job, site) {
+                draft.default_variable(name, &value);
+            }
             if let Some(image) = job.gate(site) {
                 agent::await_sshd(job, image, &mut draft);
             }

@@ -221,7 +221,7 @@ fn workers_on_the_hosts_network_have_ports_of_their_own() {
     let lines = told["metadata"]["annotations"][HOSTS_ANNOTATION]
         .as_str()
         .unwrap();
-    let first = format!("demo-worker-0 10.0.0.0:{}\n", port(0));
+    let first = format!("# workers 2\ndemo-worker-0 10.0.0.0:{}\n", port(0));
     assert!(lines.starts_with(&first), "{lines}");
 }
 
@@ -272,7 +272,7 @@ fn a_launcher_is_told_once_where_all_its_workers_are() {
     let told = world.settled();
     assert_eq!(
         told.launcher_pods[0].hosts,
-        "demo-worker-0 10.0.0.0\ndemo-worker-1 10.0.0.1\n"
+        "# workers 2\ndemo-worker-0 10.0.0.0\ndemo-worker-1 10.0.0.1\n"
     );
     let moved = told.with(|world| world.workers[0].address = "10.0.0.9".to_owned());
     assert_eq!(deeds(&plan(&moved)), ["patch Pod l-0"]);
@@ -474,4 +474,97 @@ fn the_agents_word_names_the_cause() {
         let status = failed(PodPhase::Failed, strange);
         assert_eq!(status.reason, Some(Reason::CommandFailed), "{strange}");
     }
+}
+
+#[test]
+fn an_elastic_program_begins_with_the_workers_that_are_there() {
+    let elastic = job("demo").workers(3).with(|job| job.elastic = true);
+    let spec = launcher(&by_agent(elastic.clone()));
+    let install = json!(["/muster-agent", "install", "/muster/bin"]);
+    assert_eq!(spec["initContainers"][0]["command"], install, "no gate");
+    let main = &spec["containers"][0];
+    assert_eq!(variable(main, "MUSTER_CENSUS"), Some(&json!("Off")));
+
+    let world = waiting(by_agent(elastic)).with(|world| {
+        world.workers[1].phase = PodPhase::Failed;
+        world.workers[2].address.clear();
+        world.workers[2].phase = PodPhase::Pending;
+        world.workers[2].waiting = Some(Waiting {
+            reason: "ErrImageNeverPull".to_owned(),
+            message: String::new(),
+            since: noon_and(-999),
+        });
+    });
+    assert_eq!(plan(&world).status.outcome, None);
+    let told = world.settled().launcher_pods[0].hosts.clone();
+    assert_eq!(told, "# workers 3\ndemo-worker-0 10.0.0.0\n");
+}
+
+#[test]
+fn over_ssh_a_worker_counts_once_its_containers_run() {
+    let world = waiting(by_ssh(job("demo").workers(1)));
+    let preparing = world
+        .clone()
+        .with(|world| world.workers[0].phase = PodPhase::Pending);
+    assert_eq!(deeds(&plan(&preparing)), Vec::<String>::new());
+    assert_eq!(deeds(&plan(&world)), ["patch Pod l-0"]);
+}
+
+#[test]
+fn a_registry_in_trouble_is_waited_for_longer_than_an_image_that_is_not_there() {
+    let pulling = |message: &str| {
+        let stuck = stuck("ImagePullBackOff", -60);
+        let stuck = stuck.with(|world| {
+            let waiting = world.workers[1].waiting.as_mut().unwrap();
+            waiting.message = message.to_owned();
+        });
+        plan(&stuck).status.reason
+    };
+    assert_eq!(
+        pulling("manifest: not found"),
+        Some(Reason::WorkerCannotStart)
+    );
+    assert_eq!(pulling("429 Too Many Requests"), Some(Reason::PullingImage));
+}
+
+#[test]
+fn another_try_is_not_a_start() {
+    let job = job("demo")
+        .workers(1)
+        .with(|job| job.policy.startup_secs = Some(10));
+    let world = waiting(by_agent(job)).with(|world| {
+        world.recorded.started_at = Some(noon_and(-7200));
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("there is a launcher");
+        };
+        launcher.failed_pods = 1;
+    });
+    assert_eq!(plan(&world).status.outcome, None);
+}
+
+#[test]
+fn a_program_that_was_told_to_end_keeps_its_workers_for_a_while() {
+    let job = job("demo").workers(2).clean(CleanUp::Running);
+    let verdict = Verdict::Failed {
+        reason: "DeadlineExceeded".to_owned(),
+        message: String::new(),
+    };
+    let ended = LauncherEnd::Failed {
+        reason: "DeadlineExceeded".to_owned(),
+        message: String::new(),
+    };
+    let leaving = by_ssh(job).running().launcher_ended(ended).over(verdict);
+    assert_eq!(deeds(&plan(&leaving)), Vec::<String>::new());
+    assert_eq!(plan(&leaving).status.phase, Phase::Finishing);
+    assert_eq!(plan(&leaving).wake, Some(noon_and(60)));
+    let patient = leaving.clone().with(|world| world.now = noon_and(60));
+    assert_eq!(
+        deeds(&plan(&patient)),
+        ["delete workers demo-worker-0 demo-worker-1"]
+    );
+    let left = leaving.with(|world| world.launcher_pods[0].phase = PodPhase::Failed);
+    assert_eq!(
+        deeds(&plan(&left)),
+        ["delete workers demo-worker-0 demo-worker-1"]
+    );
 }

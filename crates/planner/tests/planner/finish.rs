@@ -205,14 +205,13 @@ fn an_evicted_worker_ends_the_job_for_good() {
 
 #[test]
 fn a_job_that_lost_a_worker_stops_its_launcher_and_cleans_up() {
-    let deeds = deeds(&plan(&evicted().recorded()));
-    assert_eq!(
-        deeds,
-        [
-            "delete workers demo-worker-2 demo-worker-3",
-            "patch Job demo-launcher"
-        ]
-    );
+    let mut world = evicted().recorded();
+    let stop = plan(&world);
+    assert_eq!(deeds(&stop), ["patch Job demo-launcher"]);
+    world.carry_out(&stop);
+    world.launcher_pods.clear();
+    let rest = ["delete workers demo-worker-2 demo-worker-3"];
+    assert_eq!(deeds(&plan(&world)), rest);
 }
 
 #[test]

@@ -144,12 +144,7 @@ fn happen(world: &mut Observed, happening: Happening) {
         Happening::Seconds(secs) => {
             world.now += jiff::SignedDuration::from_secs(i64::from(secs));
         }
-        Happening::WorkerPhase(index, phase, ready) => {
-            if let Some(pod) = worker(world, index) {
-                (pod.phase, pod.ready) = (phase, ready);
-                pod.address = format!("10.0.0.{index}");
-            }
-        }
+        Happening::WorkerPhase(index, phase, ready) => enter(world, index, phase, ready),
         Happening::WorkerGone(index) => {
             let count = world.workers.len();
             if count > 0 {
@@ -209,6 +204,13 @@ fn happen(world: &mut Observed, happening: Happening) {
                 workers.count = count;
             }
         }
+    }
+}
+
+fn enter(world: &mut Observed, index: u8, phase: PodPhase, ready: bool) {
+    if let Some(pod) = worker(world, index) {
+        (pod.phase, pod.ready) = (phase, ready);
+        pod.address = format!("10.0.0.{index}");
     }
 }
 
@@ -280,7 +282,12 @@ proptest! {
         }
         // In a calm without refusals: while there are any, there is work left.
         world.refused.clear();
-        let settled = world.settled().recorded().settled();
+        let mut settled = world.settled().recorded().settled();
+        if settled.recorded.outcome.is_some() {
+            // A program that was told to end keeps its workers for a while.
+            settled.now += jiff::SignedDuration::from_mins(2);
+            settled = settled.settled();
+        }
         let rest = plan(&settled);
         prop_assert!(rest.steps.is_empty());
         if settled.job.owner.leaving {

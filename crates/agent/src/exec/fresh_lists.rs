@@ -1,0 +1,64 @@
+//! The launcher's host lists, once more before its command starts: a container that is restarted in
+//! place finds those of the gate before, and a worker may have been replaced since. Decides how long
+//! that may take and what a failure is called; must not know how workers are asked.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::gate::{End, Progress, Wait};
+use crate::hosts::HostsFile;
+use crate::signals::Signals;
+use crate::verdict::{Kind, Verdict};
+use crate::{contract, host_lists};
+
+/// A worker that was replaced is back by then, and the kubelet has brought its address.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What becomes of the command.
+pub(super) enum Start {
+    /// With so many workers, if that is known. A job that is scaled from now on changes nothing.
+    Workers(Option<usize>),
+    /// There is no point in it; the exit code.
+    Never(u8),
+}
+
+/// Waits for all workers and writes the lists, if the operator asked for them here.
+pub(super) fn written(signals: &Signals) -> Result<Start> {
+    if contract::variable(contract::LISTS_DIR).is_none() {
+        return Ok(Start::Workers(
+            HostsFile::of_environment().listing().workers,
+        ));
+    }
+    let patience = contract::seconds(contract::LISTS_TIMEOUT).unwrap_or(PATIENCE);
+    let mut wait = Wait::new(Some(patience), Progress::of_exec())?;
+    // Where the gate let go, this must not fail.
+    wait.let_go_of_ssh_within(patience);
+    match wait.until_open(signals)? {
+        End::AllAnswered(workers) | End::LetGo(workers) => {
+            host_lists::write_as_asked(&workers)?;
+            Ok(Start::Workers(wait.asked()))
+        }
+        End::Deadline => {
+            let exit = contract::EXIT_WORKER_LOST;
+            Ok(Start::Never(wait.give_up(Kind::WorkerUnreachable, exit)))
+        }
+        End::Signal(signal) => Ok(Start::Never(stopped(signal, wait.asked()))),
+    }
+}
+
+fn stopped(signal: i32, asked: Option<usize>) -> u8 {
+    let exit = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
+    let verdict = Verdict {
+        kind: Kind::Stopped,
+        exit,
+        signal: None,
+        hosts: 0,
+        asked,
+        ranks_per_host: [].into(),
+        lost: Vec::new(),
+        message: format!("ended by signal {signal} while waiting for workers"),
+    };
+    verdict.write();
+    exit
+}

@@ -1,0 +1,190 @@
+//! Wire to hub for T9k: one template for two roles, and a command line made of fields. Its three
+//! shapes become one before anything else; mixtures of them are refused. Everything that is wrong
+//! with a job at once, or a [`planner::Job`] that the planner need not doubt.
+
+mod command;
+mod shape;
+
+use std::collections::BTreeMap;
+
+use planner::Job;
+use planner::contract::REPLICA_TYPE_LABEL;
+use planner::job::{
+    CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy, RestartPolicy,
+    Role, Transport, Workers,
+};
+use serde_json::Value;
+
+use self::shape::Wanted;
+use super::types::{self, Mode, MpiJob};
+use super::{API_VERSION, KIND, defaults};
+use crate::names::dns_1035_problems;
+use crate::{FieldError, muster_fields};
+
+/// Type of the launcher's replica.
+pub(super) const LAUNCHER: &str = "launcher";
+/// Type of the workers' replicas.
+pub(super) const WORKER: &str = "worker";
+const REPLICA_TYPES: [&str; 2] = [LAUNCHER, WORKER];
+const WORKERS_MAX: i64 = 10_000;
+const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+
+/// What was asked for, or everything that is wrong with it.
+pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+    let (mut job, mut errors) = types::read(object);
+    defaults::fill(&mut job);
+    let wanted = shape::wanted(&job, &mut errors);
+    validate(&job, &mut errors);
+    match wanted {
+        Some(wanted) if errors.is_empty() => Ok(hub(&job, &wanted)),
+        Some(_) | None => {
+            if errors.is_empty() {
+                // Unreachable: what has no shape was said to have none.
+                errors.push(FieldError::required("spec", "must be a complete MPIJob"));
+            }
+            Err(errors)
+        }
+    }
+}
+
+fn validate(job: &MpiJob, errors: &mut Vec<FieldError>) {
+    let spec = &job.spec;
+    for (path, mount) in [
+        ("spec.ssh.sshdPath", &spec.sshd_path),
+        ("spec.ssh.sshAuthMountPath", &spec.ssh_auth_mount_path),
+    ] {
+        if !mount.is_empty() && !mount.starts_with('/') {
+            let value = mount.as_str().into();
+            errors.push(FieldError::invalid(path, &value, "must be absolute"));
+        }
+    }
+    if spec.t9k_scheduler.is_some() {
+        errors.push(FieldError {
+            path: "spec.scheduler.t9kScheduler".to_owned(),
+            problem: "Forbidden: muster makes no PodGroups of scheduler.tensorstack.dev yet; \
+                      without this field the job runs under the default scheduler"
+                .to_owned(),
+        });
+    }
+    for (path, mode) in [
+        ("spec.runMode.debug.replicaSpecs", &spec.debug),
+        ("spec.runMode.pause.resumeSpecs", &spec.pause),
+    ] {
+        check_types(path, mode, errors);
+    }
+    muster_fields::check(&spec.muster, errors);
+}
+
+fn check_types(path: &str, mode: &Mode, errors: &mut Vec<FieldError>) {
+    for (index, given) in mode.overrides.iter().enumerate() {
+        if !REPLICA_TYPES.contains(&given.kind.as_str()) {
+            let path = format!("{path}[{index}].type");
+            errors.push(FieldError::unsupported(&path, &given.kind, &REPLICA_TYPES));
+        }
+    }
+}
+
+/// The last worker's name is that of a host.
+fn check_name(job: &MpiJob, replicas: i64, errors: &mut Vec<FieldError>) {
+    let last = format!("{}-worker-{}", job.name, replicas.max(1) - 1);
+    let problems = dns_1035_problems(&last);
+    if !problems.is_empty() {
+        let detail = format!(
+            "{last:?} cannot be the name of a host: {}",
+            problems.join(", ")
+        );
+        let name = job.name.as_str().into();
+        errors.push(FieldError::invalid("metadata.name", &name, &detail));
+    }
+}
+
+fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
+    let (spec, muster) = (&job.spec, &job.spec.muster);
+    let is_debugged = spec.debug.enabled;
+    let startup = muster.startup_timeout_seconds;
+    Job {
+        owner: Owner {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            namespace: job.namespace.clone(),
+            name: job.name.clone(),
+            uid: job.uid.clone(),
+            generation: job.generation,
+            leaving: job.leaving,
+        },
+        mpi: Mpi::OpenMpi,
+        slots: command::slots(&wanted.args, wanted.replicas),
+        launcher: Role {
+            template: command::launcher_template(job, wanted),
+            restart: wanted.launcher_restart,
+            labels: labels(job, LAUNCHER),
+            container: None,
+        },
+        workers: Some(Workers {
+            count: wanted.replicas,
+            role: Role {
+                template: command::worker_template(job, wanted),
+                restart: wanted.worker_restart,
+                labels: labels(job, WORKER),
+                container: Some(wanted.container.to_owned()),
+            },
+            drops_bare_args: false,
+        }),
+        launcher_as: LauncherAs::Pod,
+        launcher_is_host: false,
+        launcher_is_indexed: false,
+        host_names: HostNames::Service,
+        discovery_tells_slots: false,
+        exec_script: false,
+        launcher_start: match is_debugged {
+            true => LauncherStart::AtOnce,
+            false => LauncherStart::WhenWorkersReady,
+        },
+        transport: Some(muster.transport().unwrap_or(Transport::Ssh)),
+        // A worker that is being debugged may run anything, and need not answer.
+        gate: muster.is_gated() && !is_debugged,
+        ssh_port: muster.ssh_port.and_then(|port| u16::try_from(port).ok()),
+        census: muster.has_census() && !is_debugged,
+        ssh_mount_path: spec.ssh_auth_mount_path.clone(),
+        elastic: muster.elastic.unwrap_or(false),
+        policy: Policy {
+            clean: match spec.clean_up_workers {
+                Some(true) => CleanUp::All,
+                Some(false) | None => CleanUp::Nothing,
+            },
+            clean_covers_launcher: false,
+            failed_worker_is_fatal: false,
+            ttl_secs: None,
+            expires_secs: None,
+            deadline_secs: None,
+            startup_secs: startup.and_then(|secs| u64::try_from(secs).ok()),
+            backoff_limit: wanted.restart_limit,
+            suspended: spec.pause.enabled,
+        },
+        gang: GangWish::default(),
+        tells_of_pods: true,
+    }
+}
+
+/// As the platform labels the pods of its other kinds.
+fn labels(job: &MpiJob, replica: &str) -> BTreeMap<String, String> {
+    let pairs = [
+        ("mpijob", job.name.as_str()),
+        ("tensorstack.dev/component", "mpijob"),
+        ("tensorstack.dev/component-type", "user"),
+        (REPLICA_TYPE_LABEL, replica),
+    ];
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// What the third shape says about restarts; without a limit there are none.
+fn restart(policy: &str, limit: i64) -> RestartPolicy {
+    match policy {
+        _ if limit <= 0 => RestartPolicy::Never,
+        "Always" => RestartPolicy::Always,
+        "Never" => RestartPolicy::Never,
+        _ => RestartPolicy::OnFailure,
+    }
+}
