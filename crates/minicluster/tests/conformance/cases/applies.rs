@@ -17,6 +17,7 @@ fn widget(spec: Value) -> Value {
     json!({"apiVersion": "conf.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 pub(crate) fn cases() -> Vec<Case> {
     let w = |query: &str| {
         path(

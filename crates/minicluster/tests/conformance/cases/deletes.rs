@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{cm, core, map, path, pod};
 use crate::step::{Case, case};
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 pub(crate) fn cases() -> Vec<Case> {
     let start = |name: &'static str| case(name).post(cm(""), map("a", json!({"k": "v"})));
     let owned = |name: &str, owner: &str, blocks: bool| json!({"metadata": {"name": name, "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": owner, "blockOwnerDeletion": blocks}]}});

@@ -83,6 +83,7 @@ fn good() -> Vec<Case> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn bad() -> Vec<Case> {
     let container = |name: &'static str, change: Value| {
         with(name, |pod| {
