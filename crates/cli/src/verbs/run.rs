@@ -212,16 +212,18 @@ fn adapt(
             continue;
         }
         jobs += 1;
-        let policy = &mut object["spec"]["runPolicy"];
-        if policy["backoffLimit"].is_null() {
-            policy["backoffLimit"] = 0.into();
-        }
-        if policy["suspend"] == true {
+        if object["spec"]["runPolicy"]["suspend"] == true {
             return Err(never(format!(
                 "error[Suspended]: {} is suspended, so nothing would run\n  do: set \
                  spec.runPolicy.suspend to false, or use `muster up` and resume it with kubectl",
                 manifest::name(object)
             )));
+        }
+        if object.pointer(LAUNCHER).is_some() {
+            let policy = &mut object["spec"]["runPolicy"];
+            if policy["backoffLimit"].is_null() {
+                policy["backoffLimit"] = 0.into();
+            }
         }
         if let Some(launcher) = object.pointer_mut(LAUNCHER) {
             if launcher["restartPolicy"].is_null() {

@@ -171,7 +171,7 @@ async fn a_program_sees_its_own_host_name_processes_and_directories() {
     assert_eq!(lines[0], "w1", "{log}");
     let pids: u32 = lines[1].trim_start_matches("pids ").parse().unwrap();
     assert!(pids < 10, "{log}");
-    assert_eq!(lines[2], TEMPORARY, "{log}");
+    assert_eq!(lines[2], launch::TEMPORARY, "{log}");
     assert!(lines[3].starts_with("127."), "{log}");
     assert_eq!(lines[4..], ["w1 slots=1", "c"], "{log}");
     assert!(!std::path::Path::new("/etc/mpi").exists());
