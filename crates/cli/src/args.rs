@@ -337,6 +337,10 @@ pub(crate) struct PlaceArgs {
     /// A directory tree to run in, instead of this machine's own
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// host: loopback addresses of this machine; isolated: a network of the run's own. Without it
+    /// isolated where the host has only loopback or the job wants sshd, else host
+    #[arg(long, value_parser = ["host", "isolated"])]
+    pub(crate) network: Option<String>,
     /// A file or directory of this machine at a place where containers expect one
     #[arg(long = "mount", value_name = "SOURCE:TARGET[:ro]")]
     pub(crate) mounts: Vec<String>,

@@ -1,6 +1,5 @@
 //! What the process ends with. Verbs that follow a job end as the job did, and what is not the
 //! job's own doing has codes of its own (120 and above); all other verbs know 0, 1 and 2.
-#![allow(dead_code, reason = "verbs that need the rest are on their way")]
 
 /// A verb that follows no job found something, or failed.
 pub(crate) const FAILED: u8 = 1;
@@ -18,8 +17,6 @@ pub(crate) const LOST: u8 = 123;
 pub(crate) const DEADLINE: u8 = 124;
 /// Trouble that is muster's or the cluster's, or words that are not in the grammar.
 pub(crate) const TROUBLE: u8 = 125;
-/// The launcher's command is a file that cannot be run.
-pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The launcher's command is not there.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of a signal.

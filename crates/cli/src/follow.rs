@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(120);
 const STILL: Duration = Duration::from_secs(30);
 /// Lines of a failed program that are shown again, and among how many they are looked for.
 const LAST_LINES: usize = 5;
-const LOOKED_AT: u64 = 30;
+const LOOKED_AT: u64 = 100;
 
 /// What became of a job.
 #[derive(Debug)]
@@ -229,13 +229,52 @@ pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
     };
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     while matches!(reader.read_until(b'\n', &mut line).await, Ok(1..)) {
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        // Rulers and the agent's own summary say nothing new.
-        if text.contains(|char: char| char.is_alphanumeric()) && !text.starts_with("muster-agent:")
-        {
-            lines.push(text);
-        }
+        lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         line.clear();
     }
+    let mut lines = telling(&lines);
     lines.split_off(lines.len().saturating_sub(LAST_LINES))
+}
+
+/// The program's own lines: Open MPI's explanations stand between rulers, and the agent's summary
+/// is said elsewhere. All lines when none is left.
+fn telling(lines: &[String]) -> Vec<String> {
+    let is_ruler = |line: &str| line.len() > 20 && line.chars().all(|char| char == '-');
+    let says_something = |line: &str| line.contains(|char: char| char.is_alphanumeric());
+    let mut inside = false;
+    let own = lines.iter().filter(|line| {
+        if is_ruler(line) {
+            inside = !inside;
+        }
+        !inside && says_something(line) && !line.starts_with("muster-agent:")
+    });
+    let own: Vec<String> = own.cloned().collect();
+    match own.is_empty() {
+        true => lines
+            .iter()
+            .filter(|line| says_something(line))
+            .cloned()
+            .collect(),
+        false => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_s_own_lines_are_told_from_the_launcher_s() {
+        let ruler = "-".repeat(74);
+        let text = [
+            "cannot open input",
+            &ruler,
+            "mpirun detected",
+            &ruler,
+            "muster-agent: x",
+        ];
+        let lines = text.map(str::to_owned);
+        assert_eq!(telling(&lines), ["cannot open input"]);
+        assert_eq!(telling(&lines[1..4]), ["mpirun detected"]);
+    }
 }

@@ -1,6 +1,5 @@
 //! Where words go: data to stdout, everything else to stderr. Decides colour, and that a reader
 //! who has gone ends the process quietly. Knows no verb.
-#![allow(dead_code, reason = "verbs that need the rest are on their way")]
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

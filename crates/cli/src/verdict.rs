@@ -102,7 +102,9 @@ fn place(pod: PodView<'_>, end: &Ended) -> String {
 }
 
 fn what(end: &Ended) -> String {
-    let signal = match end.signal.or((end.code > 128).then_some(end.code - 128)) {
+    // Higher codes are a program's own, such as ssh's 255.
+    let by_code = (129..=192).contains(&end.code).then_some(end.code - 128);
+    let signal = match end.signal.or(by_code) {
         Some(signal) => format!(" (signal {signal}{})", signal_name(signal)),
         None => String::new(),
     };

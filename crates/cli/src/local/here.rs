@@ -56,6 +56,19 @@ pub(crate) fn node() -> NodeConfig {
     }
 }
 
+/// Open MPI 5 finds no interface then, and Open MPI 4 only when it is told to.
+pub(crate) fn has_only_loopback() -> bool {
+    let interfaces = std::fs::read_dir("/sys/class/net")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut others = interfaces.filter(|interface| {
+        let state = std::fs::read_to_string(interface.path().join("operstate"));
+        interface.file_name() != "lo" && state.is_ok_and(|state| state.trim() == "up")
+    });
+    others.next().is_none()
+}
+
 /// A program as a shell would find it.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {

@@ -6,6 +6,8 @@ mod addresses;
 mod bare;
 pub(crate) mod container;
 mod environment;
+mod isolated;
+mod launch;
 pub(crate) mod library;
 pub(crate) mod live_logs;
 pub(crate) mod log;
@@ -18,25 +20,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use minicluster::kubelet::{Order, PodRef, Report};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::addresses::Addresses;
-use self::container::{Chunk, Launch, Wish};
-use self::environment::Surroundings;
+use self::container::{Chunk, Wish};
+use self::isolated::{Holder, Network};
 use self::library::Library;
-use self::pod::{Container, Pod};
-use self::probe::Probes;
-use crate::local::stages::recipe::{Isolation, Mount, Program, Recipe};
-
-/// Where a container finds its directory for temporary files: its own, and short, because Open MPI
-/// makes sockets in it and their names are limited.
-const TEMPORARY: &str = "/.muster/tmp";
-/// Name of the image that holds the agent and nothing else.
-const AGENT_IMAGE: &str = "muster-agent";
+use self::pod::Pod;
+use crate::local::stages::recipe::{Isolation, Mount};
 
 /// What the runner is told once.
 #[derive(Clone, Debug)]
@@ -54,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) mounts: Vec<Mount>,
     /// Variables that were asked for by hand.
     pub(crate) variables: Vec<(String, String)>,
+    /// Pods have a network of their own.
+    pub(crate) isolated: bool,
     /// Keeps runs at the same time apart.
     pub(crate) seed: u32,
 }
@@ -68,6 +65,7 @@ pub(crate) struct Runner {
     reports: mpsc::UnboundedSender<Report>,
     tee: Box<Tee>,
     addresses: Addresses,
+    network: Option<Network>,
     pods: BTreeMap<String, Placed>,
     running: JoinSet<()>,
 }
@@ -76,6 +74,8 @@ struct Placed {
     object: Value,
     ip: String,
     directory: PathBuf,
+    /// Holds its network.
+    holder: Option<Holder>,
     containers: BTreeMap<String, mpsc::UnboundedSender<Wish>>,
 }
 
@@ -86,8 +86,12 @@ impl Runner {
         reports: mpsc::UnboundedSender<Report>,
         tee: Box<Tee>,
     ) -> Self {
-        let addresses = Addresses::new(settings.seed);
+        let addresses = match settings.isolated {
+            true => Addresses::isolated(),
+            false => Addresses::new(settings.seed),
+        };
         Self {
+            network: None,
             settings,
             library,
             reports,
@@ -150,27 +154,63 @@ impl Runner {
 
     fn place(&mut self, pod: PodRef, object: Value) {
         let directory = self.settings.directory.join("pods").join(&pod.uid);
-        let report = match self.prepare(&directory, &object) {
-            Ok(ip) => {
-                let placed = Placed {
-                    object,
-                    ip: ip.clone(),
-                    directory,
-                    containers: BTreeMap::new(),
-                };
-                self.pods.insert(pod.uid.clone(), placed);
-                self.introduce(&pod);
-                Report::Placed { pod, ip }
+        let prepared = self
+            .prepare(&directory, &object)
+            .and_then(|ip| Ok((self.connect(&ip)?, ip)));
+        let (holder, ip) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let _ = self.reports.send(Report::CannotStart {
+                    pod,
+                    container: String::new(),
+                    reason: "FailedMount".to_owned(),
+                    message: format!("{error:#}"),
+                    retry: may_pass(&error),
+                });
+                return;
             }
-            Err(error) => Report::CannotStart {
-                pod,
-                container: String::new(),
-                reason: "FailedMount".to_owned(),
-                message: format!("{error:#}"),
-                retry: may_pass(&error),
-            },
         };
-        let _ = self.reports.send(report);
+        let mut placed = Placed {
+            object,
+            ip: ip.clone(),
+            directory,
+            holder,
+            containers: BTreeMap::new(),
+        };
+        let ready = placed.holder.as_mut().and_then(Holder::ready);
+        self.pods.insert(pod.uid.clone(), placed);
+        self.introduce(&pod);
+        let reports = self.reports.clone();
+        let Some(ready) = ready else {
+            let _ = reports.send(Report::Placed { pod, ip });
+            return;
+        };
+        self.running.spawn(async move {
+            let report = match ready.await {
+                Ok(()) => Report::Placed { pod, ip },
+                Err(message) => Report::CannotStart {
+                    pod,
+                    container: String::new(),
+                    reason: "FailedCreatePodSandBox".to_owned(),
+                    message,
+                    retry: false,
+                },
+            };
+            let _ = reports.send(report);
+        });
+    }
+
+    /// A pod's end of the run's own network, where it has one.
+    fn connect(&mut self, ip: &str) -> Result<Option<Holder>> {
+        if !self.settings.isolated {
+            return Ok(None);
+        }
+        let (binary, isolation) = (&self.settings.binary, self.settings.isolation);
+        if self.network.is_none() {
+            self.network = Some(Network::new(binary, isolation)?);
+        }
+        let network = self.network.as_mut().expect("it was made above");
+        network.pod(binary, isolation, ip).map(Some)
     }
 
     fn prepare(&mut self, directory: &Path, object: &Value) -> Result<String> {
@@ -190,7 +230,7 @@ impl Runner {
         let longest = names.swap_remove(0);
         // Open MPI knows its own host by the address of an interface, and of the loopback block only
         // this one is.
-        let ip = match pod.is_launcher_and_host() {
+        let ip = match pod.is_launcher_and_host() && !self.settings.isolated {
             true => "127.0.0.1".to_owned(),
             false => self.addresses.of(&longest).to_string(),
         };
@@ -247,134 +287,6 @@ impl Runner {
         self.running.spawn(container::run(launch, wishes));
     }
 
-    fn launch(&self, pod_ref: &PodRef, name: &str, attempt: u32, object: &Value) -> Result<Launch> {
-        let placed = self
-            .pods
-            .get(&pod_ref.uid)
-            .context("the pod was not placed here")?;
-        let pod = Pod(object);
-        let container = pod
-            .container(name)
-            .with_context(|| format!("the pod has no container {name:?}"))?;
-        let own = placed.directory.join("containers").join(name);
-        let scratch = own.join("root");
-        fs::create_dir_all(&scratch)?;
-        let message = own.join(format!("message-{attempt}"));
-        fs::write(&message, "")?;
-        open_to_all(&message)?;
-        let mut program = self.program(placed, pod, container)?;
-        let mounts = self.mounts(placed, pod, container, &message)?;
-        if self.settings.isolation == Isolation::Bare {
-            bare::reach(&mut program, &mounts);
-        }
-        let log = log_path(&self.settings.directory, pod_ref, name, attempt);
-        Ok(Launch {
-            pod: pod_ref.clone(),
-            container: name.to_owned(),
-            binary: self.settings.binary.clone(),
-            isolation: self.settings.isolation,
-            recipe: Recipe {
-                hostname: pod.hostname().to_owned(),
-                root: self.settings.root.clone(),
-                scratch,
-                mounts,
-                program,
-            },
-            log,
-            message,
-            falls_back_to_log: container.falls_back_to_log(),
-            probes: Probes::of(container, &placed.ip),
-            tee: (self.tee)(object, name),
-            reports: self.reports.clone(),
-        })
-    }
-
-    fn program(&self, placed: &Placed, pod: Pod<'_>, container: Container<'_>) -> Result<Program> {
-        let bare = self.settings.isolation == Isolation::Bare;
-        let temporary = placed.directory.join("tmp");
-        let around = Surroundings {
-            ip: &placed.ip,
-            temporary: if bare {
-                temporary.to_str().unwrap_or("/tmp")
-            } else {
-                TEMPORARY
-            },
-            extra: &self.settings.variables,
-            library: &*self.library,
-        };
-        let mut variables = environment::variables(pod, container, &around)?;
-        // The network is shared: an agent on all addresses would take every pod's port.
-        if !variables.iter().any(|(name, _)| name == "MUSTER_LISTEN") {
-            variables.push(("MUSTER_LISTEN".to_owned(), placed.ip.clone()));
-        }
-        let user = self.identity(pod, container, "runAsUser");
-        if let Some(user) = user {
-            environment::become_user(&mut variables, user);
-        }
-        let words = environment::words(container, &variables);
-        if words.is_empty() {
-            bail!(
-                "container {} has no command, and on this machine there is no image to take \
-                 one from: add `command` to it",
-                container.text("name")
-            );
-        }
-        Ok(Program {
-            words,
-            variables,
-            directory: Some(container.text("workingDir"))
-                .filter(|directory| !directory.is_empty())
-                .map(PathBuf::from)
-                .or_else(|| {
-                    let here = self.settings.root.is_none();
-                    here.then(std::env::current_dir)?.ok()
-                }),
-            user,
-            group: self.identity(pod, container, "runAsGroup"),
-        })
-    }
-
-    fn mounts(
-        &self,
-        placed: &Placed,
-        pod: Pod<'_>,
-        container: Container<'_>,
-        message: &Path,
-    ) -> Result<Vec<Mount>> {
-        let mount = |source: PathBuf, target: &str, read_only: bool| Mount {
-            source,
-            target: PathBuf::from(target),
-            read_only,
-        };
-        let mut mounts = vec![
-            mount(placed.directory.join("tmp"), TEMPORARY, false),
-            mount(placed.directory.join("hosts"), "/etc/hosts", false),
-            mount(message.to_owned(), container.message_path(), false),
-        ];
-        if is_agent(container.text("image")) {
-            let agent = self.settings.agent.clone().context(
-                "muster-agent is not beside muster: put it there, or name it in MUSTER_AGENT",
-            )?;
-            let program = planner::contract::AGENT_PROGRAM;
-            mounts.push(mount(agent, program, true));
-        }
-        mounts.extend(self.settings.mounts.iter().cloned());
-        let volumes = placed.directory.join("volumes");
-        for wanted in container.list("volumeMounts") {
-            let target = wanted["mountPath"].as_str().unwrap_or("");
-            let source = volumes::source(pod, &volumes, wanted)?;
-            mounts.push(mount(source, target, wanted["readOnly"] == true));
-        }
-        Ok(mounts)
-    }
-
-    /// Only root can become somebody else; everybody else stays who they are.
-    fn identity(&self, pod: Pod<'_>, container: Container<'_>, field: &str) -> Option<u32> {
-        (self.settings.isolation == Isolation::Root)
-            .then(|| pod.identity(container, field))
-            .flatten()
-    }
-
     fn wish(&self, pod: &PodRef, container: &str, wish: Wish) {
         let placed = self.pods.get(&pod.uid);
         if let Some(own) = placed.and_then(|placed| placed.containers.get(container)) {
@@ -410,11 +322,6 @@ pub(crate) fn log_path(directory: &Path, pod: &PodRef, container: &str, attempt:
 /// What a pod refers to may still be made; a disk that is full does not empty itself.
 fn may_pass(error: &anyhow::Error) -> bool {
     !error.chain().any(|cause| cause.is::<std::io::Error>())
-}
-
-fn is_agent(image: &str) -> bool {
-    let last = image.rsplit('/').next().unwrap_or("");
-    last.split([':', '@']).next() == Some(AGENT_IMAGE)
 }
 
 fn line(ip: &str, pod: Pod<'_>) -> String {

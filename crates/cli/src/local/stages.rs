@@ -6,6 +6,7 @@
 
 mod first;
 mod namespaces;
+mod network;
 pub(crate) mod recipe;
 mod rooms;
 mod tree;
@@ -17,15 +18,22 @@ use std::process::ExitCode;
 pub(crate) const ENTER: &str = "__enter";
 pub(crate) const FIRST: &str = "__first";
 pub(crate) const PROBE: &str = "__probe";
+pub(crate) const BRIDGE: &str = "__bridge";
+pub(crate) const NETWORK: &str = "__network";
+pub(crate) const CONNECT: &str = "__connect";
 
 /// The exit code, if the words name a stage.
 pub(crate) fn dispatch(words: &[OsString]) -> Option<ExitCode> {
     let word = words.get(1)?.to_str()?;
-    let mode = words.get(2).and_then(|mode| mode.to_str()).unwrap_or("");
+    let rest: Vec<&str> = words[2..].iter().filter_map(|word| word.to_str()).collect();
+    let mode = rest.first().copied().unwrap_or("");
     Some(match word {
-        ENTER => namespaces::enter(mode),
+        ENTER => namespaces::enter(mode, rest.get(1).copied()),
         FIRST => first::run(mode),
         PROBE => namespaces::probe(),
+        BRIDGE => network::bridge(mode),
+        NETWORK => network::pod(&rest),
+        CONNECT => network::connect(mode),
         _ => return None,
     })
 }

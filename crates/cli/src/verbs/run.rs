@@ -35,7 +35,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
     run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
-    let settings = settings(&run, &args.place)?;
+    let settings = settings(&run, &args.place, wants_sshd(&job))?;
     introduce(global, &manifest, &job, &settings);
     let output = Output::open(args.output.is_some());
     let sender = output.sender();
@@ -212,16 +212,18 @@ fn adapt(
             continue;
         }
         jobs += 1;
-        let policy = &mut object["spec"]["runPolicy"];
-        if policy["backoffLimit"].is_null() {
-            policy["backoffLimit"] = 0.into();
-        }
-        if policy["suspend"] == true {
+        if object["spec"]["runPolicy"]["suspend"] == true {
             return Err(never(format!(
                 "error[Suspended]: {} is suspended, so nothing would run\n  do: set \
                  spec.runPolicy.suspend to false, or use `muster up` and resume it with kubectl",
                 manifest::name(object)
             )));
+        }
+        if object.pointer(LAUNCHER).is_some() {
+            let policy = &mut object["spec"]["runPolicy"];
+            if policy["backoffLimit"].is_null() {
+                policy["backoffLimit"] = 0.into();
+            }
         }
         if let Some(launcher) = object.pointer_mut(LAUNCHER) {
             if launcher["restartPolicy"].is_null() {
@@ -297,7 +299,7 @@ fn install_advice(program: &str) -> &'static str {
 }
 
 /// Settings of the runner.
-pub(crate) fn settings(run: &Run, place: &PlaceArgs) -> Result<Settings> {
+pub(crate) fn settings(run: &Run, place: &PlaceArgs, sshd: bool) -> Result<Settings> {
     let (isolation, refusal) = here::isolation()?;
     if isolation == Isolation::Bare {
         out::note(&format!(
@@ -337,8 +339,29 @@ pub(crate) fn settings(run: &Run, place: &PlaceArgs) -> Result<Settings> {
         root,
         mounts: mounts(&place.mounts)?,
         variables,
+        isolated: is_isolated(place, isolation, sshd)?,
         seed: std::process::id(),
     })
+}
+
+/// Every sshd takes the same port, so each needs a network of its own.
+fn wants_sshd(job: &Value) -> bool {
+    match job["spec"]["muster"]["transport"].as_str() {
+        Some(transport) => transport == "SSH",
+        None => here::agent().is_none(),
+    }
+}
+
+fn is_isolated(place: &PlaceArgs, isolation: Isolation, sshd: bool) -> Result<bool> {
+    let can = isolation != Isolation::Bare && here::find_program("ip").is_some();
+    match place.network.as_deref() {
+        Some("isolated") if !can => Err(never(
+            "--network isolated needs namespaces and the program `ip`: `apt install iproute2`"
+                .to_owned(),
+        )),
+        Some(network) => Ok(network == "isolated"),
+        None => Ok(can && (sshd || here::has_only_loopback())),
+    }
 }
 
 /// `SOURCE:TARGET[:ro]`.

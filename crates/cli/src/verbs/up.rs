@@ -77,7 +77,7 @@ async fn stay(args: &UpArgs) -> Result<u8> {
         let _ = fs::remove_dir_all(run.directory.join(leftover));
     }
     let door = Door::open(args.port).await?;
-    let settings = settings(&run, &args.place)?;
+    let settings = settings(&run, &args.place, false)?;
     let local = Local::start(settings, Box::new(|_, _| None)).await?;
     let kubeconfig = state::up_kubeconfig()?;
     door.write_kubeconfig(&kubeconfig)?;

@@ -96,11 +96,7 @@ fn no_mpirun() {
 #[test]
 fn no_program() {
     let world = World::new("noprogram");
-    let text = job(
-        2,
-        1,
-        "[mpirun, --allow-run-as-root, -np, '2', /no/such/program]",
-    );
+    let text = job(2, 1, "[mpirun, -np, '2', /no/such/program]");
     let run = world.run(&["run", &world.file("job.yaml", &text)]);
     assert_ne!(run.code, 0);
     assert!(run.stderr.contains("/no/such/program"), "{}", run.stderr);

@@ -78,7 +78,6 @@ impl World {
             .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .env("HOME", &self.directory)
             .env("MUSTER_STATE_DIR", self.directory.join("state"))
-            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -169,7 +168,7 @@ pub(crate) fn hello(workers: u32, slots: u32, script: &str) -> String {
     job(
         workers,
         slots,
-        &format!("[mpirun, --allow-run-as-root, -np, '{ranks}', sh, -c, {script:?}]"),
+        &format!("[mpirun, -np, '{ranks}', sh, -c, {script:?}]"),
     )
 }
 

@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 const BLOCK: u32 = 1024;
 /// Half of the loopback block, away from the addresses that people use by hand.
 const FIRST: u32 = u32::from_be_bytes([127, 128, 0, 0]);
+const ISOLATED: u32 = u32::from_be_bytes([10, 88, 1, 0]);
 const BLOCKS: u32 = (1 << 23) / BLOCK;
 
 #[derive(Debug)]
@@ -21,6 +22,14 @@ impl Addresses {
     pub(crate) fn new(seed: u32) -> Self {
         Self {
             base: FIRST + (seed % BLOCKS) * BLOCK,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// Addresses of a network that only this run has; the first ones are the bridge's.
+    pub(crate) fn isolated() -> Self {
+        Self {
+            base: ISOLATED,
             given: BTreeMap::new(),
         }
     }

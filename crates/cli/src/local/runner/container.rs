@@ -65,6 +65,8 @@ pub(crate) struct Launch {
     /// This binary.
     pub(crate) binary: PathBuf,
     pub(crate) isolation: Isolation,
+    /// The process that holds the pod's own network.
+    pub(crate) network: Option<u32>,
     pub(crate) recipe: Recipe,
     pub(crate) log: PathBuf,
     /// File of the last words.
@@ -311,6 +313,7 @@ fn spawn(launch: &Launch) -> io::Result<(Child, UnixStream)> {
     let child = Process::new(&launch.binary)
         .arg(stage)
         .arg(launch.isolation.as_str())
+        .args(launch.network.map(|holder| holder.to_string()))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -64,6 +64,12 @@ pub(crate) fn variables(
     if variables.get("PATH").is_none() {
         variables.set("PATH", PATH_DEFAULT.to_owned());
     }
+    if rustix::process::geteuid().is_root() {
+        // Open MPI refuses to run as root until it is told twice.
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+            variables.set(name, "1".to_owned());
+        }
+    }
     variables.set("HOSTNAME", pod.hostname().to_owned());
     variables.set("TMPDIR", around.temporary.to_owned());
     for (name, value) in around.extra {

@@ -1,6 +1,7 @@
 //! Probes: is a container up, ready, alive. Decides when to ask and what an answer means; how a
 //! command is run inside the container is for whoever holds its control socket.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::container::Wish;
 use super::pod::{Container, GRACE_SECS};
+use crate::local::stages::CONNECT;
 
 /// Until the first success a container is asked this often, if its probe does not ask oftener: on
 /// this machine nobody is spared by waiting.
@@ -50,10 +52,15 @@ enum Check {
 
 impl Probes {
     /// Those that the container asks for.
-    pub(crate) fn of(container: Container<'_>, ip: &str) -> Self {
+    /// With `asker`, ports are asked from inside the container by that program.
+    pub(crate) fn of(container: Container<'_>, ip: &str, asker: Option<&Path>) -> Self {
         let probe = |field: &str| {
             let probe = container.0.get(field).filter(|probe| probe.is_object())?;
-            Some(Probe::of(probe, container, ip))
+            let mut probe = Probe::of(probe, container, ip);
+            if let Some(asker) = asker {
+                probe.check.ask_inside(asker);
+            }
+            Some(probe)
         };
         Self {
             startup: probe("startupProbe"),
@@ -108,6 +115,14 @@ impl Probe {
 }
 
 impl Check {
+    /// Of an HTTP server only that it listens is known from inside.
+    fn ask_inside(&mut self, asker: &Path) {
+        if let Self::Tcp(address) | Self::Http { address, .. } = self {
+            let words = [&asker.to_string_lossy(), CONNECT, address];
+            *self = Self::Exec(words.map(str::to_owned).to_vec());
+        }
+    }
+
     fn of(probe: &Value, container: Container<'_>, ip: &str) -> Self {
         if let Some(exec) = probe.get("exec") {
             let words = exec["command"].as_array().into_iter().flatten();

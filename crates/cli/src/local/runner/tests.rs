@@ -51,6 +51,7 @@ fn world(name: &str, isolation: Isolation) -> World {
         root: None,
         mounts: Vec::new(),
         variables: Vec::new(),
+        isolated: false,
         seed: std::process::id(),
     };
     let runner = Runner::new(settings, Arc::new(library), sender, Box::new(|_, _| None));
@@ -170,7 +171,7 @@ async fn a_program_sees_its_own_host_name_processes_and_directories() {
     assert_eq!(lines[0], "w1", "{log}");
     let pids: u32 = lines[1].trim_start_matches("pids ").parse().unwrap();
     assert!(pids < 10, "{log}");
-    assert_eq!(lines[2], TEMPORARY, "{log}");
+    assert_eq!(lines[2], launch::TEMPORARY, "{log}");
     assert!(lines[3].starts_with("127."), "{log}");
     assert_eq!(lines[4..], ["w1 slots=1", "c"], "{log}");
     assert!(!std::path::Path::new("/etc/mpi").exists());
@@ -189,7 +190,8 @@ async fn modes_sub_paths_and_updates_of_volumes_are_as_on_a_cluster() {
         json!({
             "volumes": [
                 {"name": "s", "secret": {"secretName": "keys", "defaultMode": 0o400, "items": [
-                    {"key": "a", "path": "key"}, {"key": "b", "path": "deep/b", "mode": 0o444}]}},
+                    {"key": "a", "path": "key"}, {"key": "b", "path": "deep/b", "mode": 0o444},
+                    {"key": "b", "path": "again"}]}},
                 {"name": "d", "downwardAPI": {"items": [{"path": "hosts",
                     "fieldRef": {"fieldPath": "metadata.annotations['muster.dev/hosts']"}}]}},
                 {"name": "e", "emptyDir": {}},

@@ -153,7 +153,7 @@ fn from_book(
         }
         bail!("{} {name:?} not found", book.as_str());
     };
-    let mut contents = contents(book, &object);
+    let contents = contents(book, &object);
     let Some(items) = source["items"].as_array() else {
         let file = |(key, bytes)| {
             let mode = default_mode;
@@ -166,8 +166,9 @@ fn from_book(
         let key = item["key"].as_str().unwrap_or("");
         let path = PathBuf::from(item["path"].as_str().unwrap_or(key));
         let mode = mode(item, default_mode);
-        match contents.remove(key) {
+        match contents.get(key) {
             Some(bytes) if is_below(&path) => {
+                let bytes = bytes.clone();
                 files.insert(path, File { bytes, mode });
             }
             Some(_) => bail!("path {} leaves its volume", path.display()),

@@ -6,22 +6,22 @@
 use std::io;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Gid, Signal, Uid, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, configure_capability_in_ambient_set,
     set_capabilities,
 };
 
-use super::FIRST;
 use super::recipe::Isolation;
+use super::{FIRST, network};
 
 /// Ends with what the first process ended with; facts travel over the socket, not by this code.
-pub(super) fn enter(mode: &str) -> ExitCode {
+pub(super) fn enter(mode: &str, network: Option<&str>) -> ExitCode {
     let Some(isolation) = Isolation::parse(mode) else {
         eprintln!("muster: {mode:?} is no way to enter a container");
         return ExitCode::FAILURE;
     };
-    let child = unshare(isolation).and_then(|()| start(&["self"], isolation));
+    let child = unshare(isolation, network).and_then(|()| start(&["self"], isolation));
     match child.and_then(|mut child| child.wait()) {
         Ok(status) => ExitCode::from(u8::try_from(status.code().unwrap_or(137)).unwrap_or(137)),
         Err(error) => {
@@ -40,7 +40,7 @@ pub(super) fn probe() -> ExitCode {
     };
     let mut refusal = None;
     for isolation in isolation {
-        match unshare(isolation).and_then(|()| start(&["probe"], isolation)?.wait()) {
+        match unshare(isolation, None).and_then(|()| start(&["probe"], isolation)?.wait()) {
             Ok(status) if status.success() => {
                 println!("{}", isolation.as_str());
                 return ExitCode::SUCCESS;
@@ -53,19 +53,25 @@ pub(super) fn probe() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn unshare(isolation: Isolation) -> io::Result<()> {
+fn unshare(isolation: Isolation, network: Option<&str>) -> io::Result<()> {
     let kinds =
         UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC | UnshareFlags::NEWPID;
-    match isolation {
-        Isolation::Bare => return Ok(()),
-        Isolation::Root => enter_new(kinds)?,
-        Isolation::User => {
+    match (isolation, network) {
+        (Isolation::Bare, _) => return Ok(()),
+        (Isolation::Root, None) => enter_new(kinds)?,
+        (Isolation::Root, Some(holder)) => {
+            network::join(isolation, holder)?;
+            enter_new(kinds)?;
+        }
+        (Isolation::User, None) => {
             let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
             enter_new(kinds | UnshareFlags::NEWUSER)?;
-            std::fs::write("/proc/self/setgroups", "deny")?;
-            let same = |id: u32| format!("{id} {id} 1");
-            std::fs::write("/proc/self/uid_map", same(user.as_raw()))?;
-            std::fs::write("/proc/self/gid_map", same(group.as_raw()))?;
+            map_ourselves(user, group)?;
+            keep_capabilities()?;
+        }
+        (Isolation::User, Some(holder)) => {
+            network::join(isolation, holder)?;
+            enter_new(kinds)?;
             keep_capabilities()?;
         }
     }
@@ -75,18 +81,26 @@ fn unshare(isolation: Isolation) -> io::Result<()> {
     Ok(())
 }
 
+/// In a new user namespace we stay who we are, and are nobody else.
+pub(super) fn map_ourselves(user: Uid, group: Gid) -> io::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    let same = |id: u32| format!("{id} {id} 1");
+    std::fs::write("/proc/self/uid_map", same(user.as_raw()))?;
+    std::fs::write("/proc/self/gid_map", same(group.as_raw()))
+}
+
 #[expect(
     deprecated,
     reason = "its successor is unsafe because of flags that are not used here: none of these \
               touches file descriptors or memory"
 )]
-fn enter_new(kinds: UnshareFlags) -> io::Result<()> {
+pub(super) fn enter_new(kinds: UnshareFlags) -> io::Result<()> {
     Ok(rustix::thread::unshare(kinds)?)
 }
 
 /// A user that is not root loses its capabilities when it executes stage two, unless they are
 /// ambient. Stage two drops them again before the program runs.
-fn keep_capabilities() -> io::Result<()> {
+pub(super) fn keep_capabilities() -> io::Result<()> {
     let needed = [
         CapabilitySet::SYS_ADMIN,
         CapabilitySet::SYS_CHROOT,
