@@ -67,7 +67,7 @@ const WITHOUT_CLUSTER: [&str; 7] = [
     "minicluster",
 ];
 /// Those of the model, without what compares it with the real one.
-const MODEL_ALONE: [&str; 7] = [
+const MODEL_ALONE: [&str; 9] = [
     "--package",
     "minicluster",
     "--lib",
@@ -75,6 +75,8 @@ const MODEL_ALONE: [&str; 7] = [
     "client",
     "--test",
     "controller",
+    "--test",
+    "controllers",
 ];
 
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.

@@ -119,8 +119,8 @@ impl Session<'_> {
         let mut signals = Signals::listen()?;
         let closed = self.output.closed();
         let deadline = async {
-            match self.args.timeout {
-                Some(secs) => tokio::time::sleep(Duration::from_secs(secs)).await,
+            match self.args.timeout.map(Duration::from_secs) {
+                Some(patience) => tokio::time::sleep(patience).await,
                 None => std::future::pending().await,
             }
         };
