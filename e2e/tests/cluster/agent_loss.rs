@@ -77,6 +77,8 @@ fn loses_a_worker(lab: &Lab, mpi: Mpi, loss: Loss, number: usize) -> Result<()> 
         .launcher_restart_policy("Never")
         .with("/metadata/name", name.as_str());
     let job = lab.submit(&job)?;
+    // A log is asked for again and again; the job's state is watched.
+    job.running()?;
     job.said("ranks met at")?;
     let worker = job.worker(1);
     let since = Instant::now();
