@@ -414,7 +414,7 @@ fn f15_names_may_have_dots_and_begin_with_a_digit() {
     job["metadata"]["name"] = "1.a.b-c".into();
     let plan = planner::plan(&Life::of(job).world);
     let launcher = created(&plan, "1.a.b-c-launcher");
-    assert_eq!(launcher["spec"].get("hostname"), None);
+    assert_eq!(launcher["spec"]["hostname"], "1-a-b-c-launcher");
     assert_eq!(launcher["spec"].get("subdomain"), None);
 }
 

@@ -4,7 +4,7 @@
 use crate::contract::{
     AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
 };
-use crate::job::{Job, Mpi};
+use crate::job::{HostNames, Job, Mpi};
 use crate::observed::Site;
 
 /// Extra words for every ssh call: a worker's sshd may need a moment.
@@ -98,7 +98,7 @@ pub(crate) fn agent_variables(job: &Job) -> Vec<(&'static str, String)> {
     // Open MPI waits for ever when fewer may be started at a time than there are hosts.
     let fan_out = workers.max(64).to_string();
     let at_once = workers.max(128).to_string();
-    vec![
+    let mut variables = vec![
         ("OMPI_MCA_plm_rsh_agent", remote_shell),
         ("OMPI_MCA_orte_default_hostfile", openmpi.clone()),
         ("OMPI_MCA_orte_keep_fqdn_hostnames", word("true")),
@@ -123,7 +123,16 @@ pub(crate) fn agent_variables(job: &Job) -> Vec<(&'static str, String)> {
         ("I_MPI_HYDRA_BRANCH_COUNT", word("0")),
         ("I_MPI_PERHOST", slots.to_string()),
         ("PDSH_RCMD_TYPE", word("ssh")),
-    ]
+    ];
+    if has_dots(job) {
+        variables.push(("PRTE_MCA_prte_keep_fqdn_hostnames", word("true")));
+    }
+    variables
+}
+
+/// Hosts are known by names that a launcher would cut short.
+fn has_dots(job: &Job) -> bool {
+    job.host_names == HostNames::Pods && job.owner.name.contains('.')
 }
 
 /// One line of the host list.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use e2e::figures::say;
 use e2e::ground::{Ground, PodState, SOON, name, uid};
-use e2e::operator::{Operator, Settings, repository};
+use e2e::operator::repository;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
@@ -52,19 +52,6 @@ fn read(ground: &Ground, version: &str, name: &str) -> Result<Value> {
     found.with_context(|| format!("{name} cannot be read in {version}"))
 }
 
-/// Starts an operator that has an image for the agent, which v1 needs.
-fn operator(ground: &Ground) -> Result<Operator> {
-    let settings = Settings {
-        account: &ground.account,
-        namespace: &ground.namespace,
-        kubeconfig: &ground.account.kubeconfig,
-        flags: &["--agent-image=muster-agent:test"],
-    };
-    let operator = Operator::start(&ground.cluster, &settings)?;
-    operator.await_leading()?;
-    Ok(operator)
-}
-
 /// What a client with typed objects writes back: only the fields of `spec` that it knows, whole.
 fn typed_put(ground: &Ground, version: &str, name: &str, known: &[&str]) -> Result<Value> {
     let mut object = read(ground, version, name)?;
@@ -99,7 +86,7 @@ fn the_version_that_a_job_was_written_in_is_filled_in() -> Result<()> {
 #[test]
 fn a_typed_client_of_the_other_version_changes_no_meaning() -> Result<()> {
     let ground = ground("versions")?;
-    let operator = operator(&ground)?;
+    let operator = ground.operator()?;
     let recorded = |name: &str, dialect: &str| {
         ground.await_job(name, &format!("dialect {dialect}"), SOON, |job| {
             job["status"]["muster"]["dialect"] == dialect
@@ -145,7 +132,7 @@ fn a_typed_client_of_the_other_version_changes_no_meaning() -> Result<()> {
 #[test]
 fn kueue_suspends_and_resumes_a_v1_job_through_v2beta1() -> Result<()> {
     let ground = ground("versions")?;
-    let _operator = operator(&ground)?;
+    let _operator = ground.operator()?;
     ground
         .api
         .create(&path(&ground, "v1", ""), &job("v1", "held.job", 2))?;
@@ -171,7 +158,7 @@ fn kueue_suspends_and_resumes_a_v1_job_through_v2beta1() -> Result<()> {
 #[test]
 fn a_v1_job_runs_ends_and_goes_when_its_time_is_over() -> Result<()> {
     let ground = ground("versions")?;
-    let _operator = operator(&ground)?;
+    let _operator = ground.operator()?;
     let mut wanted = job("v1", "pi", 2);
     wanted["spec"]["runPolicy"] =
         json!({"ttlSecondsAfterFinished": 2, "cleanPodPolicy": "Running"});
@@ -207,7 +194,7 @@ fn a_v1_job_runs_ends_and_goes_when_its_time_is_over() -> Result<()> {
 #[test]
 fn a_failed_worker_fails_a_v1_job_by_name() -> Result<()> {
     let ground = ground("versions")?;
-    let _operator = operator(&ground)?;
+    let _operator = ground.operator()?;
     ground
         .api
         .create(&path(&ground, "v1", ""), &job("v1", "pi", 2))?;
@@ -224,7 +211,7 @@ fn a_failed_worker_fails_a_v1_job_by_name() -> Result<()> {
 #[test]
 fn a_finalizer_of_others_does_not_keep_the_pods() -> Result<()> {
     let ground = ground("versions")?;
-    let _operator = operator(&ground)?;
+    let _operator = ground.operator()?;
     let mut wanted = job("v1", "pi", 1);
     wanted["metadata"]["finalizers"] = json!(["flyte.org/finalizer-k8s"]);
     ground.api.create(&path(&ground, "v1", ""), &wanted)?;

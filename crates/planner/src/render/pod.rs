@@ -14,6 +14,9 @@ use crate::plan::{Kind, Object};
 /// another user must be able to.
 const ROOT_SSH: &str = "/root/.ssh";
 
+/// The longest host name.
+const HOSTNAME_BYTES_MAX: usize = 63;
+
 /// Metadata and spec of a pod, from the user's template.
 pub(crate) struct Draft {
     pub(crate) metadata: Map<String, Value>,
@@ -49,9 +52,15 @@ pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> 
         labels.insert(name.clone(), value.as_str().into());
     }
 
-    if job.host_names == HostNames::Service {
-        spec.insert("hostname".to_owned(), hostname.into());
-        spec.insert("subdomain".to_owned(), job.service_name().into());
+    match job.host_names {
+        HostNames::Service => {
+            spec.insert("hostname".to_owned(), hostname.into());
+            spec.insert("subdomain".to_owned(), job.service_name().into());
+        }
+        HostNames::Pods if hostname.contains('.') => {
+            spec.insert("hostname".to_owned(), one_label(hostname).into());
+        }
+        HostNames::Pods => {}
     }
     spec.insert("restartPolicy".to_owned(), role.restart.as_str().into());
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
@@ -64,6 +73,14 @@ pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> 
         spec,
         main,
     }
+}
+
+/// A host's own name in one label. Open MPI cuts names at the first dot, and would then take all
+/// hosts of a job for one. The end tells pods apart, so that stays.
+fn one_label(hostname: &str) -> String {
+    let label = hostname.replace('.', "-");
+    let start = label.len().saturating_sub(HOSTNAME_BYTES_MAX);
+    label[start..].trim_start_matches('-').to_owned()
 }
 
 fn main_container(spec: &Map<String, Value>, name: Option<&str>) -> usize {

@@ -119,6 +119,25 @@ fn the_launcher_pod_is_ours_and_knows_the_promised_script() {
 }
 
 #[test]
+fn a_host_whose_pod_has_dots_in_its_name_calls_itself_by_one_label() {
+    let dotted = |name: &str| {
+        let job = job(name).workers(2).of_pods();
+        let pod = created_one(&plan(&site(job)), Kind::Pod, &format!("{name}-worker-1"));
+        pod["spec"].clone()
+    };
+    assert_eq!(dotted("a.b")["hostname"], "a-b-worker-1");
+    assert_eq!(dotted("a.b").get("subdomain"), None);
+    let long = format!("a.{}", "b".repeat(61));
+    let hostname = dotted(&long)["hostname"].clone();
+    assert_eq!(hostname, format!("{}-worker-1", "b".repeat(54)));
+    let made = plan(&site(job("a.b").workers(2).of_pods()));
+    let launcher = created_one(&made, Kind::Pod, "a.b-launcher");
+    let kept = json!({"name": "PRTE_MCA_prte_keep_fqdn_hostnames", "value": "true"});
+    let variables = launcher["spec"]["containers"][0]["env"].as_array();
+    assert!(variables.is_some_and(|all| all.contains(&kept)));
+}
+
+#[test]
 fn labels_of_a_role_come_after_those_that_every_pod_has() {
     let job = demo().with(|job| {
         let labels = [("training.kubeflow.org/job-role", "master"), ("x", "y")];
