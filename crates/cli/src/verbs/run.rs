@@ -118,9 +118,10 @@ impl Session<'_> {
     async fn watch(&self, follower: &Follower<'_>, name: &str) -> Result<Ending> {
         let mut signals = Signals::listen()?;
         let closed = self.output.closed();
+        let limit = self.args.timeout.map(Duration::from_secs);
         let deadline = async {
-            match self.args.timeout {
-                Some(secs) => tokio::time::sleep(Duration::from_secs(secs)).await,
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
                 None => std::future::pending().await,
             }
         };
