@@ -75,6 +75,9 @@ pub(crate) enum Verb {
     Describe(NameArgs),
     /// Say why a job waits, or why it failed
     Why(NameArgs),
+    /// Say why a job waits or failed, or what a field is for
+    #[command(hide = true)]
+    Explain(NameArgs),
     /// Print what a job's programs wrote
     Logs(LogsArgs),
     /// Wait until a job is over, and end as it did

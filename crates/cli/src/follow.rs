@@ -64,6 +64,34 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// The same for somebody at a terminal: Ctrl-C leaves the job alone, a second one soon after
+    /// cancels it.
+    pub(crate) async fn attended(
+        &self,
+        over: impl Future<Output = Result<Over>>,
+        name: &str,
+    ) -> Result<Over> {
+        tokio::pin!(over);
+        tokio::select! {
+            over = &mut over => return over,
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        self.bar.finish_and_clear();
+        out::note(&format!(
+            "\n{name} goes on; Ctrl-C again within 2 s cancels it\n"
+        ));
+        let code = exit::INTERRUPTED;
+        let text = match tokio::time::timeout(QUIET, tokio::signal::ctrl_c()).await {
+            Ok(_) => {
+                let job = self.site.job(name).await?;
+                self.site.delete(JobView(&job)).await?;
+                format!("{name} was cancelled")
+            }
+            Err(_) => format!("no longer watching {name}; `muster wait {name}` does again"),
+        };
+        Err(Failure { code, text }.into())
+    }
+
     /// Until the job is over.
     pub(crate) async fn until_over(&self, name: &str) -> Result<Over> {
         let job = self.until(name, |_| {}).await?;

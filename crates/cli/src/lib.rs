@@ -102,6 +102,16 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Verb::Get(args) => wait_for(verbs::get::run(&global, &args)),
         Verb::Describe(args) => wait_for(verbs::describe::run(&global, &args)),
         Verb::Why(args) => wait_for(verbs::why::run(&global, &args)),
+        // To kubectl's users the word means fields; others ask about a job.
+        Verb::Explain(args) if args.name.contains('.') => {
+            let (path, recursive, output) = (Some(args.name), false, None);
+            verbs::fields::run(&args::FieldsArgs {
+                path,
+                recursive,
+                output,
+            })
+        }
+        Verb::Explain(args) => wait_for(verbs::why::run(&global, &args)),
         Verb::Logs(args) => wait_for(verbs::logs::run(&global, &args)),
         Verb::Wait(args) => wait_for(verbs::wait::run(&global, &args)),
         Verb::Cancel(args) => wait_for(verbs::cancel::run(&global, &args)),

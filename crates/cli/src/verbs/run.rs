@@ -118,9 +118,10 @@ impl Session<'_> {
     async fn watch(&self, follower: &Follower<'_>, name: &str) -> Result<Ending> {
         let mut signals = Signals::listen()?;
         let closed = self.output.closed();
+        let limit = self.args.timeout.map(Duration::from_secs);
         let deadline = async {
-            match self.args.timeout.map(Duration::from_secs) {
-                Some(patience) => tokio::time::sleep(patience).await,
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
                 None => std::future::pending().await,
             }
         };

@@ -38,9 +38,10 @@ pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {
         Some(name) if args.wait && dry.is_none() => {
             let follower = Follower::new(global, &site);
             let verdict = if args.logs {
-                follower.until_over_with_logs(&name).await?
+                let over = follower.until_over_with_logs(&name);
+                follower.attended(over, &name).await?
             } else {
-                follower.until_over(&name).await?
+                follower.attended(follower.until_over(&name), &name).await?
             };
             Ok(verdict.code)
         }

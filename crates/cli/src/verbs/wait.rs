@@ -13,7 +13,8 @@ use crate::site::Site;
 pub(crate) async fn run(global: &Global, args: &WaitArgs) -> Result<u8> {
     let site = Site::connect(global, Some(&args.job.name)).await?;
     let follower = Follower::new(global, &site);
-    let over = follower.until_over(&args.job.name);
+    let name = &args.job.name;
+    let over = follower.attended(follower.until_over(name), name);
     let verdict = match args.timeout {
         Some(secs) => match tokio::time::timeout(Duration::from_secs(secs), over).await {
             Ok(verdict) => verdict?,
