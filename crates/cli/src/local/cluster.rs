@@ -24,7 +24,6 @@ use tokio::task::JoinHandle;
 use super::here;
 use super::runner::library::{Book, Library};
 use super::runner::{Runner, Settings, Tee, live_logs, log};
-use crate::schema;
 use crate::site::LogOptions;
 use crate::state;
 
@@ -56,7 +55,11 @@ pub(crate) struct Local {
 
 impl Local {
     /// Starts everything; the definitions are installed when this returns.
-    pub(crate) async fn start(settings: Settings, tee: Box<Tee>) -> Result<Self> {
+    pub(crate) async fn start(
+        settings: Settings,
+        definitions: Vec<&Value>,
+        tee: Box<Tee>,
+    ) -> Result<Self> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).context("this machine has no random numbers")?;
         let config = Config {
@@ -67,7 +70,7 @@ impl Local {
         let logs = settings.directory.clone();
         let open = move |query: LogQuery| open_log(logs.clone(), query);
         let shared = Shared::new(Cluster::new(config), Timestamp::now, open);
-        install(&shared)?;
+        install(&shared, &definitions)?;
         let transport = match settings.agent {
             Some(_) => Transport::Agent,
             None => Transport::Ssh,
@@ -151,8 +154,8 @@ fn client(shared: &Shared) -> Client {
     Client::new(shared.service(), "default")
 }
 
-fn install(shared: &Shared) -> Result<()> {
-    for definition in schema::definitions() {
+fn install(shared: &Shared, definitions: &[&Value]) -> Result<()> {
+    for definition in definitions {
         let request = http::Request::post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldManager=muster",
         )

@@ -44,7 +44,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
         let watched = pod.is_launcher() && pod.main_container() == container;
         watched.then(|| sender.clone())
     });
-    let local = Local::start(settings, tee).await?;
+    let local = Local::start(settings, crate::schema::definitions().iter().collect(), tee).await?;
     let session = Session {
         global,
         args,

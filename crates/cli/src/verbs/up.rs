@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 use crate::args::{Global, UpArgs};
 use crate::local::cluster::Local;
@@ -78,7 +79,14 @@ async fn stay(args: &UpArgs) -> Result<u8> {
     }
     let door = Door::open(args.port).await?;
     let settings = settings(&run, &args.place, false)?;
-    let local = Local::start(settings, Box::new(|_, _| None)).await?;
+    // As `kubectl apply -f deploy/muster.yaml` has it: other definitions would take the short name
+    // `mpijob` away, and can be applied like anywhere else.
+    let kubeflow = |definition: &&Value| definition["spec"]["group"] == "kubeflow.org";
+    let definitions = crate::schema::definitions()
+        .iter()
+        .filter(kubeflow)
+        .collect();
+    let local = Local::start(settings, definitions, Box::new(|_, _| None)).await?;
     let kubeconfig = state::up_kubeconfig()?;
     door.write_kubeconfig(&kubeconfig)?;
     let mut signals = Signals::listen()?;
