@@ -66,12 +66,25 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
     if own.iter().chain(&arguments).next().is_some_and(is_sshd) {
         container.remove("args");
         own.clear();
+        probe_agent(container, port);
     }
     let any = !own.is_empty() || !words(container, "args").is_empty();
     let serve = [AGENT_COPY, "serve"].map(str::to_owned);
     let command = serve.into_iter().chain(any.then(|| "--".to_owned()));
     let command: Vec<String> = command.chain(own).collect();
     container.insert("command".to_owned(), json!(command));
+}
+
+/// A probe that asked the sshd whether it is there asks the agent instead.
+fn probe_agent(container: &mut Map<String, Value>, port: u16) {
+    for probe in ["readinessProbe", "livenessProbe", "startupProbe"] {
+        let asked = container
+            .get_mut(probe)
+            .and_then(|probe| probe.get_mut("tcpSocket"));
+        if let Some(Value::Object(socket)) = asked {
+            socket.insert("port".to_owned(), port.into());
+        }
+    }
 }
 
 /// Makes a launcher wait, and call its workers through the agent.

@@ -114,6 +114,21 @@ fn a_worker_keeps_its_own_command_unless_that_is_an_sshd() {
 }
 
 #[test]
+fn a_probe_of_the_sshd_that_is_not_there_asks_the_agent() {
+    let probe = json!({"tcpSocket": {"port": 2222}, "periodSeconds": 1});
+    let job = job("demo").workers(1).with(|job| {
+        let workers = job.workers.as_mut().unwrap();
+        let container = &mut workers.role.template["spec"]["containers"][0];
+        container["args"] = json!(["/usr/sbin/sshd", "-De"]);
+        container["readinessProbe"] = probe;
+    });
+    let main = worker(&by_agent(job), 0)["containers"][0].clone();
+    assert_eq!(main["readinessProbe"]["tcpSocket"]["port"], 7077);
+    assert_eq!(main["readinessProbe"]["periodSeconds"], 1);
+    assert_eq!(main.get("args"), None);
+}
+
+#[test]
 fn a_launcher_waits_and_runs_under_the_agent() {
     let job = job("demo").workers(2).with(|job| {
         command(job, &["mpirun", "pi"]);
