@@ -52,6 +52,7 @@ const PACKAGES: &[&str] = &[
     "iproute2",
     "pdsh",
     "python3-venv",
+    "libopenmpi-dev",
     "openmpi-bin",
     "mpich",
 ];

@@ -27,6 +27,10 @@ fn no_example_is_untried() -> Result<()> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(repository().join("examples"))? {
         let path = entry?.path();
+        // What is written for local mode runs there.
+        if path.is_dir() {
+            continue;
+        }
         let name = path.file_stem().context("a file without a name")?;
         found.insert(name.to_string_lossy().into_owned());
     }

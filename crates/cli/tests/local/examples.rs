@@ -76,7 +76,9 @@ fn examples_written_for_images_run_with_the_program_mounted() {
             continue;
         }
         assert_eq!(run.code, 0, "{name}: {}", run.stderr);
-        assert!(run.stdout.contains("3.14"), "{name}: {}", run.stdout);
+        // Few points: the more ranks, the more of them.
+        let about = "pi is approximately 3.1";
+        assert!(run.stdout.contains(about), "{name}: {}", run.stdout);
         ran += 1;
     }
     assert!(ran >= 5, "{ran} examples ran");
