@@ -17,7 +17,7 @@ const HOPELESS: [(&str, i64); 10] = [
     ("ErrImagePull", 12),
     ("ImagePullBackOff", 12),
     ("SignatureValidationFailed", 20),
-    ("CreateContainerConfigError", 20),
+    ("CreateContainerConfigError", 12),
     ("FailedMount", 20),
     ("CreateContainerError", 60),
     ("RunContainerError", 60),

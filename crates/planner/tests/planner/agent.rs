@@ -362,10 +362,10 @@ fn stuck(reason: &str, since: i64) -> Observed {
 
 #[test]
 fn a_worker_that_can_never_start_ends_the_job_with_its_name() {
-    let hope = stuck("CreateContainerConfigError", -19);
+    let hope = stuck("CreateContainerConfigError", -11);
     assert_eq!(plan(&hope).status.outcome, None);
     assert_eq!(plan(&hope).wake, Some(noon_and(1)));
-    let status = plan(&stuck("CreateContainerConfigError", -20)).status;
+    let status = plan(&stuck("CreateContainerConfigError", -12)).status;
     assert_eq!(status.reason, Some(Reason::WorkerCannotStart));
     assert_eq!(
         status.message,
