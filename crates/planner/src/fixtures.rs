@@ -138,23 +138,7 @@ impl Job {
 
 /// A world in which only the job exists.
 pub fn world(job: Job) -> Observed {
-    Observed {
-        now: noon(),
-        site: Site::default(),
-        job,
-        recorded: Recorded::default(),
-        service: Slot::Absent,
-        config: Slot::Absent,
-        key: Slot::Absent,
-        pod_group: Slot::Absent,
-        launcher: Slot::Absent,
-        launcher_pods: Vec::new(),
-        workers: Vec::new(),
-        foreign_pods: Vec::new(),
-        foreign_in_selection: false,
-        refused: Vec::new(),
-        priorities: BTreeMap::new(),
-    }
+    Observed::alone(job, Site::default(), noon())
 }
 
 /// A pod in its first moment.

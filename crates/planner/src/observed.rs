@@ -47,6 +47,29 @@ pub struct Observed {
     pub priorities: BTreeMap<String, i32>,
 }
 
+impl Observed {
+    /// A job for which nothing exists yet.
+    pub fn alone(job: Job, site: Site, now: Timestamp) -> Self {
+        Self {
+            now,
+            site,
+            job,
+            recorded: Recorded::default(),
+            service: Slot::Absent,
+            config: Slot::Absent,
+            key: Slot::Absent,
+            pod_group: Slot::Absent,
+            launcher: Slot::Absent,
+            launcher_pods: Vec::new(),
+            workers: Vec::new(),
+            foreign_pods: Vec::new(),
+            foreign_in_selection: false,
+            refused: Vec::new(),
+            priorities: BTreeMap::new(),
+        }
+    }
+}
+
 /// Settings of the operator that reach into the objects of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
