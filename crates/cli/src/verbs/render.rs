@@ -67,6 +67,7 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
         recorded: Recorded::default(),
         service: Slot::Absent,
         config: Slot::Absent,
+        account: planner::observed::AccountSlots::default(),
         key: Slot::Absent,
         pod_group: Slot::Absent,
         launcher: Slot::Absent,
