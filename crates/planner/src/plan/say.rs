@@ -191,6 +191,9 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         Kind::Service
         | Kind::ConfigMap
         | Kind::Secret
+        | Kind::ServiceAccount
+        | Kind::Role
+        | Kind::RoleBinding
         | Kind::VolcanoPodGroup
         | Kind::SchedulerPluginsPodGroup => {
             format!(
