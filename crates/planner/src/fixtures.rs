@@ -12,8 +12,8 @@ use crate::job::{
     RestartPolicy, Right, Role, Transport, Workers,
 };
 use crate::observed::{
-    AccountObject, AccountSlots, Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod,
-    PodGroup, PodPhase, Refusal, Service, Site, Slot,
+    AccountObject, Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup,
+    PodPhase, Refusal, Service, Site, Slot,
 };
 use crate::plan::{Action, Kind, Object, Plan};
 use crate::status::{Outcome, Recorded, Verdict};

@@ -136,6 +136,13 @@ impl Transport {
             Self::Agent => "Agent",
         }
     }
+
+    /// The transport that the word means.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Ssh, Self::Agent]
+            .into_iter()
+            .find(|transport| transport.as_str() == word)
+    }
 }
 
 /// What the launcher is in the cluster.

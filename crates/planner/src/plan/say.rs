@@ -62,6 +62,7 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
         phase,
         reason,
         message,
+        transport: observed.job.transport(&observed.site),
         suspended,
         running: phase == Phase::Running && launcher::exists(observed),
         started_at: match (suspended, observed.recorded.suspended) {
