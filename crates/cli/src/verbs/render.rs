@@ -70,6 +70,7 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
         account: planner::observed::AccountSlots::default(),
         key: Slot::Absent,
         pod_group: Slot::Absent,
+        worker_set: Slot::Absent,
         launcher: Slot::Absent,
         launcher_pods: Vec::new(),
         workers: Vec::new(),
