@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use planner::job::{HostNames, LauncherAs, Owner, Transport};
-use planner::observed::{AccountSlots, Key, Launcher, Observed, Pod, Service, Slot};
+use planner::job::{HostNames, LauncherAs, Owner, Transport, WorkersAs};
+use planner::observed::{AccountSlots, Key, Launcher, Observed, Pod, Service, Slot, WorkerSet};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -44,7 +44,8 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
     let account = names.account(job);
     let launcher = names.launcher(job);
-    let pod_group = match &context.site.gang {
+    let worker_set = names.worker_set(job);
+    let pod_group = match job.gang_scheduler(&context.site) {
         None => Slot::Absent,
         Some(scheduler) => names.slot(
             &Kind::pod_group(scheduler),
@@ -54,15 +55,21 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     };
     let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
-        Slot::Absent if names.is_taken(&Kind::Secret, &key_place) => Slot::Foreign,
+        Slot::Absent
+            if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_place) =>
+        {
+            Slot::Foreign
+        }
         other => other,
     };
     let foreign_pods = names.foreign_pods(job);
     let retry_at = names.retry_at;
 
+    let set_uid = worker_set.ours().map(|set| set.uid.as_str());
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
-    let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
+    let (mut launcher_pods, mut workers) =
+        (pods.of_launcher(launcher_uid), pods.of_workers(set_uid));
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
     let look_at_mounts = mounts::explain(context, &job.owner, unfinished, now).await;
@@ -84,6 +91,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         key,
         account,
         pod_group,
+        worker_set,
         launcher,
         refused,
         priorities,
@@ -166,6 +174,9 @@ async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Res
 /// we made it, or ask once.
 async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<Key>, Error> {
     let owner = &job.owner;
+    if !job.needs_key(&context.site) {
+        return Ok(Slot::Absent);
+    }
     let known = context.memory.on(&owner.uid, |memory| memory.key.clone());
     match known {
         KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
@@ -288,6 +299,17 @@ impl Names<'_> {
         }
     }
 
+    fn worker_set(&mut self, job: &Job) -> Slot<WorkerSet> {
+        match job.workers_as {
+            WorkersAs::StatefulSet => self.slot(
+                &Kind::StatefulSet,
+                &job.worker_set_name(),
+                Facts::worker_set,
+            ),
+            WorkersAs::Pods => Slot::Absent,
+        }
+    }
+
     /// The launcher's Job; a launcher that is a pod is among the pods.
     fn launcher(&mut self, job: &Job) -> Slot<Launcher> {
         match job.launcher_as {
@@ -330,7 +352,12 @@ impl Names<'_> {
         let uid = &self.owner.uid;
         let namespace: Arc<str> = self.owner.namespace.as_str().into();
         let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
-        let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
+        // What stands in the way of a StatefulSet's pods is its controller's to say.
+        let ours = match job.workers_as {
+            WorkersAs::Pods => job.worker_count(),
+            WorkersAs::StatefulSet => 0,
+        };
+        let workers = (0..ours).map(|index| job.worker_name(index));
         let places = launcher.into_iter().chain(workers).map(|name| Place {
             namespace: Arc::clone(&namespace),
             name: name.into(),
@@ -361,7 +388,14 @@ struct Pods<'a> {
 }
 
 impl Pods<'_> {
-    fn of_workers(&self) -> Vec<Pod> {
+    /// Those that the StatefulSet made, where there is one; otherwise our own.
+    fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
+        if self.job.workers_as == WorkersAs::StatefulSet {
+            return self.context.cache.on(&Kind::Pod, |shelf| {
+                let own = set.into_iter().flat_map(|set| shelf.owned_by(set));
+                own.filter_map(pod).map(|(pod, _)| pod).collect()
+            });
+        }
         self.context.cache.on(&Kind::Pod, |shelf| {
             let own = shelf.owned_by(&self.job.owner.uid).filter_map(pod);
             let workers = own.filter(|(pod, role)| {

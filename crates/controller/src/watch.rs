@@ -60,6 +60,7 @@ impl Watch {
             Kind::Job => self.follow::<wire::Job>(kind).await,
             Kind::Service => self.follow::<wire::Service>(kind).await,
             Kind::ConfigMap => self.follow::<wire::ConfigMap>(kind).await,
+            Kind::StatefulSet => self.follow::<wire::StatefulSet>(kind).await,
             Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
                 self.follow::<wire::AccountObject>(kind).await;
             }

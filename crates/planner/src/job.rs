@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::observed::Site;
+use crate::observed::{GangScheduler, Site};
 
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Job {
     pub launcher: Role,
     /// The pods that mpirun reaches; none in a job of a launcher alone.
     pub workers: Option<Workers>,
+    /// Who makes the workers' pods.
+    pub workers_as: WorkersAs,
     /// What the launcher is in the cluster.
     pub launcher_as: LauncherAs,
     /// The launcher takes ranks too, and stands first in the host list.
@@ -54,6 +56,9 @@ pub struct Job {
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
+    /// The end of its launcher is not the end of the job: workers are looked after as before, and a
+    /// launcher that somebody deletes is made again. No outcome of such a job is ever recorded.
+    pub outlives_launcher: bool,
     /// What its launcher may ask of the API server; nothing when absent.
     pub account: Option<Account>,
 }
@@ -126,6 +131,8 @@ pub enum Transport {
     Ssh,
     /// Through muster's own agent, with certificates of the job; the images need no ssh.
     Agent,
+    /// Through the API server, which runs commands in pods; nothing is added to the workers.
+    Exec,
 }
 
 impl Transport {
@@ -134,15 +141,25 @@ impl Transport {
         match self {
             Self::Ssh => "SSH",
             Self::Agent => "Agent",
+            Self::Exec => "Exec",
         }
     }
 
-    /// The transport that the word means.
+    /// The transport that the word means; one that comes with an API cannot be chosen.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Ssh, Self::Agent]
             .into_iter()
             .find(|transport| transport.as_str() == word)
     }
+}
+
+/// Who makes the workers' pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkersAs {
+    /// We do.
+    Pods,
+    /// The controller of a StatefulSet, which also replaces them when their template changes.
+    StatefulSet,
 }
 
 /// What the launcher is in the cluster.
@@ -290,6 +307,11 @@ impl Job {
         (index.to_string() == digits).then_some(index)
     }
 
+    /// Name of the workers' StatefulSet.
+    pub fn worker_set_name(&self) -> String {
+        format!("{}-worker", self.owner.name)
+    }
+
     /// Name of the launcher's Job and host name of its pods, or name of its pod.
     pub fn launcher_name(&self) -> String {
         format!("{}-launcher", self.owner.name)
@@ -309,7 +331,7 @@ impl Job {
     pub fn key_name(&self, site: &Site) -> String {
         match self.transport(site) {
             Transport::Ssh => self.ssh_key_name(),
-            Transport::Agent => self.agent_key_name(),
+            Transport::Agent | Transport::Exec => self.agent_key_name(),
         }
     }
 
@@ -326,6 +348,17 @@ impl Job {
     /// How mpirun reaches the workers here.
     pub fn transport(&self, site: &Site) -> Transport {
         self.transport.unwrap_or(site.transport)
+    }
+
+    /// Its transport needs keys, and so a Secret.
+    pub fn needs_key(&self, site: &Site) -> bool {
+        self.transport(site) != Transport::Exec
+    }
+
+    /// The gang scheduler that places its pods. The controller of a StatefulSet knows of none.
+    pub fn gang_scheduler<'s>(&self, site: &'s Site) -> Option<&'s GangScheduler> {
+        let ours = self.workers_as == WorkersAs::Pods;
+        site.gang.as_ref().filter(|_| ours)
     }
 
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a

@@ -11,7 +11,7 @@ use planner::Job;
 use planner::contract::REPLICA_TYPE_LABEL;
 use planner::job::{
     CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy, RestartPolicy,
-    Role, Transport, Workers,
+    Role, Transport, Workers, WorkersAs,
 };
 use serde_json::Value;
 
@@ -130,6 +130,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
             },
             drops_bare_args: false,
         }),
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Pod,
         launcher_is_host: false,
         launcher_is_indexed: false,
@@ -163,6 +164,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         },
         gang: GangWish::default(),
         tells_of_pods: true,
+        outlives_launcher: false,
         account: None,
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Block<'a> {
     /// The API server refused this object, and it is too early to try again.
     Refused(&'a Refusal),
     /// The job wants muster's agent in its pods, and the operator was not told its image.
-    NoAgent,
+    NoAgent(Transport),
 }
 
 /// The first thing that stands in the way, if any does. Refusals of one kind count as one until
@@ -29,8 +29,9 @@ pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
 }
 
 fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
-    let wanted = observed.job.transport(&observed.site) == Transport::Agent;
-    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
+    let transport = observed.job.transport(&observed.site);
+    let wanted = transport != Transport::Ssh;
+    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent(transport))
 }
 
 /// Something of this kind was refused, and it is too early to try again.
@@ -55,12 +56,17 @@ pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let job = &observed.job;
-    let gang = observed.site.gang.as_ref();
+    let gang = job.gang_scheduler(&observed.site);
     let names = [
         (
             observed.launcher.is_foreign(),
             Kind::Job,
             job.launcher_name(),
+        ),
+        (
+            observed.worker_set.is_foreign(),
+            Kind::StatefulSet,
+            job.worker_set_name(),
         ),
         (
             observed.service.is_foreign(),

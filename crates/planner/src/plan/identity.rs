@@ -62,6 +62,7 @@ fn key(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
     let keys = match job.transport(site) {
         Transport::Ssh => Keys::SshPair,
+        Transport::Exec => return None,
         // Certificates are for one start of the job; a suspended one has none.
         Transport::Agent if job.policy.suspended => return None,
         Transport::Agent => Keys::Certificates {

@@ -32,7 +32,7 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
                 kind: kind.clone(),
                 name: name.clone(),
             },
-            Block::NoAgent => WaitingOn::Agent,
+            Block::NoAgent(_) => WaitingOn::Agent,
         },
         Phase::Leaving => WaitingOn::Departures,
         Phase::Suspended if is_empty(observed) => WaitingOn::Resume,
@@ -43,6 +43,7 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
         },
         Phase::Launching => WaitingOn::Launcher,
         Phase::Running => WaitingOn::Program,
+        Phase::Rested => WaitingOn::AnotherLauncher,
     })
 }
 
@@ -83,7 +84,7 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
             ),
             failed: launcher::failed_pods(observed),
         }),
-        workers: if over || suspended {
+        workers: if (over && !observed.job.outlives_launcher) || suspended {
             Count::default()
         } else {
             Count {
@@ -132,7 +133,7 @@ fn count(observed: &Observed, phase: PodPhase) -> u32 {
 
 fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
     match phase {
-        Phase::Finished | Phase::Finishing => ended(observed),
+        Phase::Finished | Phase::Finishing | Phase::Rested => ended(observed),
         Phase::Blocked => match block(observed) {
             Block::Name { kind, name } => (
                 Some(Reason::NameTaken),
@@ -142,11 +143,14 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
                 ),
             ),
             Block::Refused(refusal) => refused(observed, refusal),
-            Block::NoAgent => (
-                Some(Reason::Invalid),
-                "transport Agent needs the agent's image: start the operator with --agent-image"
-                    .to_owned(),
-            ),
+            Block::NoAgent(transport) => {
+                let transport = transport.as_str();
+                let message = format!(
+                    "transport {transport} needs the agent's image: start the operator with \
+                     --agent-image"
+                );
+                (Some(Reason::Invalid), message)
+            }
         },
         Phase::Leaving => (None, "the job is being deleted".to_owned()),
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
@@ -189,6 +193,7 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
             format!("worker pod created failed: {said} ({made} of {wanted} workers exist)")
         }
         Kind::Job => format!("launcher pod created failed: {said}"),
+        Kind::StatefulSet => format!("worker pod created failed: {said}"),
         Kind::Service
         | Kind::ConfigMap
         | Kind::Secret
