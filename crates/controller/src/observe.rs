@@ -53,7 +53,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     };
     let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
-        Slot::Absent if names.is_taken(&Kind::Secret, &key_place) => Slot::Foreign,
+        Slot::Absent if job.has_key() && names.is_taken(&Kind::Secret, &key_place) => Slot::Foreign,
         other => other,
     };
     let foreign_pods = names.foreign_pods(job);
@@ -173,7 +173,7 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
     // A job that was never reported has no key yet, and a finished one leaves its key pair alone;
     // only certificates are taken away at its end.
     let leaves_it = job.transport(&context.site) == Transport::Ssh;
-    if !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
+    if !job.has_key() || !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
         return Ok(Slot::Absent);
     }
     let name = job.key_name(&context.site);

@@ -54,6 +54,22 @@ pub struct Job {
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
+    /// The templates bring everything, and a script of the job's brings the pods up. Then no key is
+    /// made, nothing is added to the pods, and workers end by themselves.
+    pub bootstrap: Option<Bootstrap>,
+}
+
+/// How the pods of a job come up, and end, where that is not muster's doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bootstrap {
+    /// Files of the ConfigMap that the templates mount.
+    pub files: BTreeMap<String, String>,
+    /// The workers' container that runs muster's agent; none where it has an image of its own.
+    pub attendant: Option<String>,
+    /// Ports of the Service, by name.
+    pub service_ports: BTreeMap<String, u16>,
+    /// How long the script may take, for words about it.
+    pub init_secs: u64,
 }
 
 /// The custom resource that a job comes from.
@@ -253,7 +269,11 @@ impl Job {
 
     /// Name of the launcher's Job and host name of its pods, or name of its pod.
     pub fn launcher_name(&self) -> String {
-        format!("{}-launcher", self.owner.name)
+        let role = match self.bootstrap {
+            Some(_) => "master",
+            None => "launcher",
+        };
+        format!("{}-{role}", self.owner.name)
     }
 
     /// Name of the headless Service, which is the job's own.
@@ -263,7 +283,16 @@ impl Job {
 
     /// Name of the ConfigMap with the host list.
     pub fn config_name(&self) -> String {
-        format!("{}-config", self.owner.name)
+        let what = match self.bootstrap {
+            Some(_) => "assets",
+            None => "config",
+        };
+        format!("{}-{what}", self.owner.name)
+    }
+
+    /// The job has a key Secret of its own, rather than one of its user.
+    pub fn has_key(&self) -> bool {
+        self.bootstrap.is_none()
     }
 
     /// Name of the Secret that lets the launcher, and nobody else, start processes on workers.

@@ -11,6 +11,7 @@ use crate::phase::Phase;
 use crate::status::Status;
 
 pub(crate) mod blocked;
+mod bootstrap;
 pub(crate) mod cleanup;
 pub(crate) mod deadline;
 pub(crate) mod expiry;

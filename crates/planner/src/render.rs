@@ -7,6 +7,7 @@ use crate::contract::{APP_LABEL, JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use crate::job::{Job, Owner};
 
 pub(crate) mod agent;
+pub(crate) mod bootstrap;
 pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher;

@@ -99,6 +99,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         policy: policy(&spec.run_policy, &spec.muster)?,
         gang: hub::gang(job)?,
         tells_of_pods: false,
+        bootstrap: None,
     })
 }
 

@@ -28,7 +28,12 @@ pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
 }
 
 fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
-    let wanted = observed.job.transport(&observed.site) == Transport::Agent;
+    let job = &observed.job;
+    let attends = job
+        .bootstrap
+        .as_ref()
+        .is_some_and(|own| own.attendant.is_some());
+    let wanted = attends || job.transport(&observed.site) == Transport::Agent;
     (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
 }
 

@@ -141,11 +141,16 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
                 ),
             ),
             Block::Refused(refusal) => refused(observed, refusal),
-            Block::NoAgent => (
-                Some(Reason::Invalid),
-                "transport Agent needs the agent's image: start the operator with --agent-image"
-                    .to_owned(),
-            ),
+            Block::NoAgent => {
+                let what = match observed.job.bootstrap {
+                    Some(_) => "the workers' sidecar",
+                    None => "transport Agent",
+                };
+                let message = format!(
+                    "{what} needs the agent's image: start the operator with --agent-image"
+                );
+                (Some(Reason::Invalid), message)
+            }
         },
         Phase::Leaving => (None, "the job is being deleted".to_owned()),
         Phase::Suspended => (Some(Reason::Suspended), "MPIJob suspended".to_owned()),
