@@ -32,6 +32,7 @@ pub const RESOURCES: &[Resource] = &[
         kind: kubeflow::KIND,
         plural: kubeflow::PLURAL,
         is_required: true,
+        also_makes: &[],
         dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
     },
     Resource {
@@ -40,6 +41,7 @@ pub const RESOURCES: &[Resource] = &[
         kind: t9k_v1beta1::KIND,
         plural: t9k_v1beta1::PLURAL,
         is_required: false,
+        also_makes: &[],
         dialects: &[t9k_v1beta1::DIALECT],
     },
     Resource {
@@ -48,6 +50,11 @@ pub const RESOURCES: &[Resource] = &[
         kind: openmpi_v1alpha1::KIND,
         plural: openmpi_v1alpha1::PLURAL,
         is_required: false,
+        also_makes: &[
+            planner::Kind::ServiceAccount,
+            planner::Kind::Role,
+            planner::Kind::RoleBinding,
+        ],
         dialects: &[openmpi_v1alpha1::DIALECT],
     },
 ];
@@ -66,6 +73,9 @@ pub struct Resource {
     pub plural: &'static str,
     /// A cluster without it is not set up yet; others may be missing.
     pub is_required: bool,
+    /// Kinds of children that not every job has: they are watched only where this resource is
+    /// served.
+    pub also_makes: &'static [planner::Kind],
     /// The dialects of its objects; the first is that of an object which names none.
     pub dialects: &'static [Dialect],
 }

@@ -552,6 +552,25 @@ fn a18_every_object_is_the_jobs_own() {
 }
 
 #[test]
+fn a18_an_account_that_may_read_pods_is_made_unless_one_is_given() {
+    let life = created(quickstart());
+    let role = life.object(&Kind::Role, "openmpi");
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]});
+    assert_eq!(role["rules"], json!([rule]));
+    life.object(&Kind::ServiceAccount, "openmpi");
+    life.object(&Kind::RoleBinding, "openmpi");
+    for pod in ["openmpi-master", "openmpi-worker-0"] {
+        assert_eq!(life.pod(pod)["serviceAccountName"], "openmpi");
+    }
+    let account = |(kind, ..): &&(Kind, String, Value)| *kind == Kind::ServiceAccount;
+    let at = life.created.iter().position(|entry| account(&entry));
+    let pod = life.created.iter().position(|(kind, ..)| *kind == Kind::Pod);
+    assert!(at < pod, "pods are refused without their account");
+    let life = created(with(json!({"serviceAccountName": "mine"})));
+    assert_eq!(life.created.iter().filter(account).count(), 0);
+}
+
+#[test]
 fn a19_without_a_command_the_master_sleeps() {
     let life = created(with(json!({"exec": "null"})));
     let command = &life.pod("openmpi-master")["containers"][0]["command"];

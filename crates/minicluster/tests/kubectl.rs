@@ -18,6 +18,8 @@ use minicluster::service::{LogStream, Shared};
 use minicluster::{Cluster, Config, NodeConfig};
 use tower_service::Service as _;
 
+/// How long a timer of the cluster may be late: nobody computes when the next one is due here.
+const LOOK: Duration = Duration::from_secs(1);
 const DEFINITION: &str = include_str!("../../../deploy/crds/kubeflow.org_mpijobs.yaml");
 const JOB: &str = "
 apiVersion: kubeflow.org/v2beta1
@@ -97,7 +99,7 @@ async fn drive(shared: Shared) {
                 Order::Stop { .. } | Order::Refresh { .. } | Order::Release { .. } => {}
             }
         }
-        let pause = tokio::time::sleep(Duration::from_secs(1));
+        let pause = tokio::time::sleep(LOOK);
         tokio::select! {
             () = shared.changed() => {}
             () = pause => {}

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Role, Transport, Workers,
+    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy,
+    RestartPolicy, Right, Role, Transport, Workers,
 };
 use serde_json::Value;
 
@@ -242,6 +242,21 @@ fn check_address(path: &str, address: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// A sidecar of somebody else asks the API server about the master. The component's account could see
+/// everything in the cluster; this one sees the namespace's pods.
+fn account(job: &OpenMpi) -> Option<Account> {
+    let is_made = job.spec.service_account_name.is_none();
+    is_made.then(|| Account {
+        name: job.name.clone(),
+        given: None,
+        rights: vec![Right {
+            resource: "pods",
+            verbs: &["get", "list"],
+            names: None,
+        }],
+    })
+}
+
 fn hub(wanted: &Wanted<'_>) -> Job {
     let job = wanted.job;
     let role = |template: Value, role: &str| Role {
@@ -298,6 +313,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
         },
         gang: GangWish::default(),
         tells_of_pods: false,
+        account: account(job),
         bootstrap: Some(Bootstrap {
             files: assets::files(wanted),
             attendant: wanted

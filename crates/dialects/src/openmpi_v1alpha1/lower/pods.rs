@@ -65,9 +65,8 @@ fn common(wanted: &Wanted<'_>) -> Value {
         let names = wanted.pull_secrets.iter();
         spec["imagePullSecrets"] = names.map(|name| json!({"name": name})).collect();
     }
-    if let Some(account) = &given.service_account_name {
-        spec["serviceAccountName"] = account.as_str().into();
-    }
+    let account = given.service_account_name.as_ref();
+    spec["serviceAccountName"] = account.unwrap_or(&wanted.job.name).as_str().into();
     spec
 }
 
