@@ -7,6 +7,7 @@ pub mod inside;
 pub mod names;
 pub mod output;
 pub mod pi;
+pub mod s3;
 pub mod submitted;
 pub mod watch;
 

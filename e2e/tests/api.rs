@@ -10,6 +10,7 @@ mod api {
     mod lifecycle;
     mod looks;
     mod metrics;
+    mod openmpi;
     mod refusals;
     mod stage;
     mod suspension;

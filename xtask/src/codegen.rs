@@ -4,6 +4,7 @@
 mod install;
 mod mpijob_rules;
 mod mpijobs;
+mod openmpi;
 mod pod_template;
 mod t9k;
 mod yaml;
@@ -29,14 +30,22 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
     let mut stale = Vec::new();
     let mut crds = Vec::new();
-    for (file, crd) in [(mpijobs::FILE, mpijobs::crd()?), (t9k::FILE, t9k::crd()?)] {
+    let all = [
+        (mpijobs::FILE, mpijobs::crd()?),
+        (t9k::FILE, t9k::crd()?),
+        (openmpi::FILE, openmpi::crd()),
+    ];
+    for (file, crd) in all {
         let crd = written(&crd)?;
         settle(&deploy.join(file), &crd, args.check, &mut stale)?;
         crds.push(crd);
     }
-    // The others are for those who have such jobs: installed, they would take the short name
+    // Another's `mpijobs` are for those who have such jobs: installed, they would take the short name
     // `mpijob` away from Kubeflow's, since kubectl goes by the alphabet.
-    let install = install::text(&deploy, &crds[..1])?;
+    let [kubeflow, _, openmpi] = &crds[..] else {
+        bail!("the install has another list of CRDs than codegen");
+    };
+    let install = install::text(&deploy, &[kubeflow.clone(), openmpi.clone()])?;
     settle(
         &deploy.join(install::FILE),
         &install,

@@ -91,6 +91,17 @@ pub const TERMINATION_LOG_DEFAULT: &str = "/dev/termination-log";
 /// Longest verdict; the kubelet keeps 4096 bytes per container.
 pub const TERMINATION_BYTES_MAX: usize = 3000;
 
+/// File that says how the job ended, once it has; for `attend`.
+pub const END_FILE: &str = "MUSTER_END_FILE";
+/// Used when [`END_FILE`] is not set.
+pub const END_FILE_DEFAULT: &str = "/muster/end/end";
+/// File that is there when the driver of the node's GPUs is; for `attend`.
+pub const DRIVER_FILE: &str = "MUSTER_DRIVER_FILE";
+/// Used when [`DRIVER_FILE`] is not set.
+pub const DRIVER_FILE_DEFAULT: &str = "/proc/driver/nvidia/version";
+/// Name of the pod; for `attend`, which uploads to a place of that name.
+pub const POD: &str = "MUSTER_POD";
+
 /// Sent with a request, never set in a pod: `NEED NAME`, the host name that the command should have
 /// because its worker shares an address, and so a host name, with others.
 pub const HOST_NAME: &str = "MUSTER_HOST_NAME";

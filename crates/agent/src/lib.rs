@@ -1,6 +1,7 @@
 //! The agent inside users' pods. Decides which of its commands is meant; each command is a module.
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`).
 
+mod attend;
 mod call;
 mod caller;
 mod children;
@@ -23,6 +24,7 @@ mod serve;
 mod session_record;
 mod signals;
 pub mod ssh_words;
+mod stage;
 mod tree;
 mod unstartable;
 mod verdict;
@@ -37,6 +39,7 @@ usage: muster-agent install DIR
        muster-agent serve [-- COMMAND…]
        muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
+       muster-agent attend OPTIONS…   (sidecar of a worker that ends by itself)
        muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent version";
@@ -60,6 +63,7 @@ pub fn run(words: &[OsString]) -> u8 {
         b"rsh" => rsh::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
+        b"attend" => concluded(attend::run(rest)),
         b"connect" => concluded(connect::run(rest)),
         b"as" => concluded(host_name::run(rest)),
         b"gate" => match rest {

@@ -14,6 +14,7 @@ pub mod kubeflow_v2beta1;
 mod muster_fields;
 mod muster_status;
 mod names;
+pub mod openmpi_v1alpha1;
 pub mod t9k_v1beta1;
 mod template;
 mod time;
@@ -42,6 +43,19 @@ pub const RESOURCES: &[Resource] = &[
         is_required: false,
         also_makes: &[],
         dialects: &[t9k_v1beta1::DIALECT],
+    },
+    Resource {
+        group: openmpi_v1alpha1::GROUP,
+        version: openmpi_v1alpha1::VERSION,
+        kind: openmpi_v1alpha1::KIND,
+        plural: openmpi_v1alpha1::PLURAL,
+        is_required: false,
+        also_makes: &[
+            planner::Kind::ServiceAccount,
+            planner::Kind::Role,
+            planner::Kind::RoleBinding,
+        ],
+        dialects: &[openmpi_v1alpha1::DIALECT],
     },
 ];
 

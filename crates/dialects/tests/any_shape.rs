@@ -1,7 +1,9 @@
 //! A stored object may have any shape. Every node of a rich sample is replaced by values of other
 //! shapes, one at a time: nothing panics, and what is refused is named by a path.
 
-use dialects::{Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
+use dialects::{
+    Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1,
+};
 use jiff::Timestamp;
 use planner::fixtures::{job, world};
 use serde_json::{Value, json};
@@ -245,6 +247,37 @@ fn any_node_of_a_t9k_job_may_have_any_shape() {
         every_shape(&sample, 60, t9k);
     }
     other_shapes().iter().for_each(t9k);
+}
+
+/// Every parameter of the component, and a status.
+fn openmpi_sample() -> Value {
+    let time = "2026-11-15T12:00:00Z";
+    let condition = json!({"type": "Failed", "status": "True", "reason": "R", "message": "M",
+        "lastTransitionTime": time});
+    json!({
+        "metadata": {"name": "openmpi", "namespace": "kubeflow", "uid": "u", "generation": 1},
+        "spec": {
+            "name": "openmpi", "namespace": "kubeflow", "image": "i", "secret": "s", "workers": 2,
+            "init": "/i", "exec": "e", "imagePullPolicy": "Always", "imagePullSecrets": "a,b",
+            "gpu": 1, "cpu": "1", "memory": "1Gi", "customResources": "r=1",
+            "serviceAccountName": "a", "schedulerName": "s", "controllerImage": "c",
+            "initTimeout": 10, "nodeSelector": "a=b", "s3Secret": "k",
+            "downloadDataFrom": "s3://b/i", "downloadDataTo": "i", "uploadDataFrom": "o",
+            "uploadDataTo": "s3://b/o", "runAsUser": "1", "runAsGroup": 1,
+            "supplementalGroups": "1,2", "volumes": [{"name": "v"}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}], "useHostNetwork": "true",
+        },
+        "status": {"conditions": [condition], "startTime": time, "completionTime": time,
+            "muster": {"phase": "Failed", "finished": true}},
+    })
+}
+
+#[test]
+fn any_node_of_an_openmpi_may_have_any_shape() {
+    let openmpi = |object: &Value| exercise_one(&openmpi_v1alpha1::DIALECT, object);
+    assert!((openmpi_v1alpha1::DIALECT.lower)(&openmpi_sample()).is_ok());
+    every_shape(&openmpi_sample(), 45, openmpi);
+    other_shapes().iter().for_each(openmpi);
 }
 
 fn every_shape(sample: &Value, at_least: usize, exercise: impl Fn(&Value)) {

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use dialects::field::{Answer, Field};
-use dialects::{Dialect, RESOURCES, Resource, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
+use dialects::{
+    Dialect, RESOURCES, Resource, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1,
+};
 use serde_json::{Value, json};
 
 const PAGE: &str = "docs/dialects.md";
@@ -110,6 +112,14 @@ fn t9k(path: &str) -> Value {
     job
 }
 
+/// An OpenMPI with both transfers, so that every parameter of theirs can make a difference.
+fn openmpi() -> Value {
+    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {
+        "image": "a", "secret": "a", "s3Secret": "a",
+        "downloadDataFrom": "s3://a/in", "downloadDataTo": "in",
+        "uploadDataFrom": "out", "uploadDataTo": "s3://a/out"}})
+}
+
 /// Sets a field, where lists have one item.
 fn set(job: &mut Value, path: &str, value: Value) {
     let path = path.replace("[]", ".0").replace('[', ".").replace(']', "");
@@ -159,6 +169,8 @@ fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
     }
     let dialect = t9k_v1beta1::DIALECT;
     fields(&dialect).for_each(|field| try_out(&dialect, &t9k(field.path), field));
+    let dialect = openmpi_v1alpha1::DIALECT;
+    fields(&dialect).for_each(|field| try_out(&dialect, &openmpi(), field));
 }
 
 fn page() -> String {
@@ -174,7 +186,9 @@ fn page() -> String {
     for resource in RESOURCES {
         for dialect in resource.dialects {
             let title = match dialect.name {
-                "t9k" => format!("{}/{} {}", resource.group, resource.version, resource.kind),
+                "t9k" | "openmpi" => {
+                    format!("{}/{} {}", resource.group, resource.version, resource.kind)
+                }
                 version => format!("{}/{version} {}", resource.group, resource.kind),
             };
             write!(

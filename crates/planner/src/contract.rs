@@ -53,6 +53,16 @@ pub const SSH_PUBLIC_KEY: &str = "ssh-publickey";
 pub const TEMPLATE_ANNOTATION: &str = "muster.dev/template";
 /// Annotation on launcher pods: where the workers are, one `NAME ADDRESS[:PORT]` a line.
 pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
+/// Annotation on workers that end by themselves: how their job ended, once it has.
+pub const END_ANNOTATION: &str = "muster.dev/end";
+/// Volume with that, in those workers.
+pub const END_VOLUME: &str = "muster-end";
+/// Where that is mounted.
+pub const END_MOUNT_PATH: &str = "/muster/end";
+/// Name of the file in it; empty until then.
+pub const END_FILE: &str = "end";
+/// What the last words of a bootstrap script begin with when it gave up.
+pub const INIT_FAILED_WORDS: &str = "initialisation: ";
 /// Name of the agent's init container in every pod.
 pub const AGENT_CONTAINER: &str = "muster-agent";
 /// The agent in its image.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::contract::{HOSTS_ANNOTATION, TEMPLATE_ANNOTATION};
+use crate::contract::{END_ANNOTATION, HOSTS_ANNOTATION, TEMPLATE_ANNOTATION};
 use crate::job::{
     Account, CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
     RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
@@ -79,6 +79,7 @@ pub fn job(name: &str) -> Job {
         tells_of_pods: false,
         outlives_launcher: false,
         account: None,
+        bootstrap: None,
     }
 }
 
@@ -203,6 +204,7 @@ pub fn pod(name: &str) -> Pod {
         node: String::new(),
         address: String::new(),
         hosts: String::new(),
+        told_end: false,
         restarts: 0,
         finished_at: None,
         exit: None,
@@ -425,10 +427,14 @@ impl Observed {
     }
 
     fn annotate(&mut self, name: &str, merge: &Value) {
-        let hosts = &merge["metadata"]["annotations"][HOSTS_ANNOTATION];
-        let pod = self.launcher_pods.iter_mut().find(|pod| pod.name == name);
-        let pod = pod.expect("no plan annotates a pod that is not the launcher's");
-        pod.hosts = hosts.as_str().unwrap_or_default().to_owned();
+        let annotations = &merge["metadata"]["annotations"];
+        let mut pods = self.launcher_pods.iter_mut().chain(&mut self.workers);
+        let pod = pods.find(|pod| pod.name == name);
+        let pod = pod.expect("no plan annotates a pod that is not there");
+        if let Some(hosts) = annotations[HOSTS_ANNOTATION].as_str() {
+            hosts.clone_into(&mut pod.hosts);
+        }
+        pod.told_end |= annotations[END_ANNOTATION].is_string();
     }
 
     fn account_slot(&mut self, kind: &Kind) -> &mut Slot<AccountObject> {

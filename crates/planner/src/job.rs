@@ -61,6 +61,22 @@ pub struct Job {
     pub outlives_launcher: bool,
     /// What its launcher may ask of the API server; nothing when absent.
     pub account: Option<Account>,
+    /// The templates bring everything, and a script of the job's brings the pods up. Then no key is
+    /// made, nothing is added to the pods, and workers end by themselves.
+    pub bootstrap: Option<Bootstrap>,
+}
+
+/// How the pods of a job come up, and end, where that is not muster's doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bootstrap {
+    /// Files of the ConfigMap that the templates mount.
+    pub files: BTreeMap<String, String>,
+    /// The workers' container that runs muster's agent; none where it has an image of its own.
+    pub attendant: Option<String>,
+    /// Ports of the Service, by name.
+    pub service_ports: BTreeMap<String, u16>,
+    /// How long the script may take, for words about it.
+    pub init_secs: u64,
 }
 
 /// An account of the job's own with the API server: a ServiceAccount, a Role and the RoleBinding
@@ -314,7 +330,11 @@ impl Job {
 
     /// Name of the launcher's Job and host name of its pods, or name of its pod.
     pub fn launcher_name(&self) -> String {
-        format!("{}-launcher", self.owner.name)
+        let role = match self.bootstrap {
+            Some(_) => "master",
+            None => "launcher",
+        };
+        format!("{}-{role}", self.owner.name)
     }
 
     /// Name of the headless Service, which is the job's own.
@@ -324,7 +344,11 @@ impl Job {
 
     /// Name of the ConfigMap with the host list.
     pub fn config_name(&self) -> String {
-        format!("{}-config", self.owner.name)
+        let what = match self.bootstrap {
+            Some(_) => "assets",
+            None => "config",
+        };
+        format!("{}-{what}", self.owner.name)
     }
 
     /// Name of the Secret that lets the launcher, and nobody else, start processes on workers.
@@ -350,9 +374,9 @@ impl Job {
         self.transport.unwrap_or(site.transport)
     }
 
-    /// Its transport needs keys, and so a Secret.
+    /// Its transport needs keys, and they are not its user's own: so there is a Secret.
     pub fn needs_key(&self, site: &Site) -> bool {
-        self.transport(site) != Transport::Exec
+        self.transport(site) != Transport::Exec && self.bootstrap.is_none()
     }
 
     /// The gang scheduler that places its pods. The controller of a StatefulSet knows of none.

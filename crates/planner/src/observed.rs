@@ -294,6 +294,8 @@ pub struct Pod {
     pub address: String,
     /// The list of workers that it was given, or empty.
     pub hosts: String,
+    /// It was told that the job is over.
+    pub told_end: bool,
     /// How often its containers were started again.
     pub restarts: u32,
     /// When its last container ended.

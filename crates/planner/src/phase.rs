@@ -44,10 +44,9 @@ impl Phase {
         let clean = recorded && crate::plan::cleanup::is_done(observed);
         let blocked = crate::plan::blocked::by(observed).is_some();
         let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
-        let prepared = named
-            && observed.config.ours().is_some()
-            && (observed.key.ours().is_some() || !observed.job.needs_key(&observed.site))
-            && account::exists(observed);
+        let keyed = !observed.job.needs_key(&observed.site) || observed.key.ours().is_some();
+        let prepared =
+            named && observed.config.ours().is_some() && keyed && account::exists(observed);
         let gathered = workers::all_running(observed);
         let launched = launcher::running_pods(observed) > 0;
 

@@ -12,6 +12,7 @@ use crate::status::Status;
 
 pub(crate) mod account;
 pub(crate) mod blocked;
+mod bootstrap;
 pub(crate) mod cleanup;
 pub(crate) mod deadline;
 pub(crate) mod expiry;

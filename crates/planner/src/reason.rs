@@ -46,6 +46,10 @@ pub enum Reason {
     RanksNotDistributed,
     /// A rank was ended by a signal.
     RankKilled,
+    /// The pods of the job were not ready for its program in time, or could not be made so.
+    InitializationFailed,
+    /// Somebody deleted the launcher while its program ran.
+    LauncherLost,
 }
 
 impl Reason {
@@ -73,6 +77,8 @@ impl Reason {
             Self::Unreachable => "Unreachable",
             Self::RanksNotDistributed => "RanksNotDistributed",
             Self::RankKilled => "RankKilled",
+            Self::InitializationFailed => "InitializationFailed",
+            Self::LauncherLost => "LauncherLost",
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::job::{Job, Owner};
 
 pub(crate) mod account;
 pub(crate) mod agent;
+pub(crate) mod bootstrap;
 pub(crate) mod exec;
 pub(crate) mod hostfile;
 pub(crate) mod identity;

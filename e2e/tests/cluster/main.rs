@@ -19,6 +19,7 @@ mod kubeflow_guide;
 mod loss;
 mod managed_by;
 mod mpi_families;
+mod openmpi;
 mod scaling;
 mod suspension;
 mod time_to_live;

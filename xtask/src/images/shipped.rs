@@ -24,6 +24,8 @@ pub(super) struct Program {
     profile: &'static str,
     /// The crates that it is made of; changes elsewhere are no reason to build it again.
     crates: &'static [&'static str],
+    /// Files of this machine that it reads there too, if they are here.
+    files: &'static [&'static str],
 }
 
 pub(super) const OPERATOR: Program = Program {
@@ -31,6 +33,7 @@ pub(super) const OPERATOR: Program = Program {
     package: "controller",
     profile: "release",
     crates: &["planner", "dialects", "controller"],
+    files: &[],
 };
 
 pub(super) const AGENT: Program = Program {
@@ -38,6 +41,8 @@ pub(super) const AGENT: Program = Program {
     package: "agent",
     profile: "agent",
     crates: &["agent"],
+    // Authorities that S3 stores are trusted by.
+    files: &["/etc/ssl/certs/ca-certificates.crt"],
 };
 
 /// The cached directory of the image; the program lies in it, for those who run it without a
@@ -55,6 +60,9 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
         format!("{config:?} {ARCH} {STATIC} {program:?}").into_bytes(),
     ];
     inputs.extend(sources(program)?);
+    for file in present(program) {
+        inputs.push(fs::read(file).with_context(|| format!("cannot read {file}"))?);
+    }
     cache::keyed(
         &format!("image-{}", program.package),
         &inputs,
@@ -65,13 +73,26 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
             let kept = directory.join(name);
             fs::copy(&built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
             let layer = directory.join("layer.tar");
-            archive::write_layer(&layer, &[(name, &kept, 0o755)])?;
+            let files = present(program);
+            let files = files
+                .iter()
+                .map(|file| (file.trim_start_matches('/'), Path::new(file), 0o644));
+            let all: Vec<_> = [(name, kept.as_path(), 0o755)]
+                .into_iter()
+                .chain(files)
+                .collect();
+            archive::write_layer(&layer, &all)?;
             let layers = std::slice::from_ref(&layer);
             archive::write(&directory.join("image.tar"), reference, layers, &config)?;
             fs::remove_file(&layer)?;
             Ok(())
         },
     )
+}
+
+fn present(program: &Program) -> Vec<&'static str> {
+    let files = program.files.iter().copied();
+    files.filter(|file| Path::new(file).exists()).collect()
 }
 
 /// Names and contents of everything that the program is compiled from.

@@ -98,6 +98,7 @@ pub(crate) struct PodFacts {
     node: Box<str>,
     address: Box<str>,
     hosts: Box<str>,
+    told_end: bool,
     restarts: u32,
     more: Option<Box<More>>,
 }
@@ -141,6 +142,7 @@ impl PodFacts {
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
             hosts: self.hosts.as_ref().to_owned(),
+            told_end: self.told_end,
             restarts: self.restarts,
             finished_at,
             exit,
@@ -180,6 +182,7 @@ impl Stored for Pod {
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
             hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
+            told_end: !annotation(&metadata, contract::END_ANNOTATION).is_empty(),
             restarts: containers(&status)
                 .map(|container| container.restart_count)
                 .sum(),

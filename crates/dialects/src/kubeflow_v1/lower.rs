@@ -137,6 +137,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         tells_of_pods: false,
         outlives_launcher: false,
         account: None,
+        bootstrap: None,
     })
 }
 

@@ -166,6 +166,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         tells_of_pods: true,
         outlives_launcher: false,
         account: None,
+        bootstrap: None,
     }
 }
 

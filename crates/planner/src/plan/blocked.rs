@@ -13,7 +13,7 @@ pub(crate) enum Block<'a> {
     /// The API server refused this object, and it is too early to try again.
     Refused(&'a Refusal),
     /// The job wants muster's agent in its pods, and the operator was not told its image.
-    NoAgent(Transport),
+    NoAgent,
 }
 
 /// The first thing that stands in the way, if any does. Refusals of one kind count as one until
@@ -29,9 +29,13 @@ pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
 }
 
 fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
-    let transport = observed.job.transport(&observed.site);
-    let wanted = transport != Transport::Ssh;
-    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent(transport))
+    let job = &observed.job;
+    let attends = job
+        .bootstrap
+        .as_ref()
+        .is_some_and(|own| own.attendant.is_some());
+    let wanted = attends || job.transport(&observed.site) != Transport::Ssh;
+    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
 }
 
 /// Something of this kind was refused, and it is too early to try again.

@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{expiry, gang, identity, launcher, launcher_pod, workers};
+use super::{bootstrap, expiry, gang, identity, launcher, launcher_pod, workers};
 use crate::job::CleanUp;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::Action;
@@ -25,6 +25,7 @@ pub(crate) fn steps(observed: &Observed) -> Vec<Vec<Action>> {
     }
     let workers = match observed.job.policy.clean {
         _ if launcher_leaves(observed) => Vec::new(),
+        _ if observed.job.bootstrap.is_some() => bootstrap::dismiss_workers(observed),
         CleanUp::Nothing if observed.job.policy.clean_covers_launcher => gang::remove(observed),
         CleanUp::Nothing => Vec::new(),
         CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
@@ -62,6 +63,10 @@ pub(crate) fn farewell(observed: &Observed) -> Option<Timestamp> {
 fn launcher_pod(observed: &Observed) -> Vec<Action> {
     let policy = &observed.job.policy;
     match policy.clean {
+        // It goes on only where the job was ended around it.
+        _ if observed.job.bootstrap.is_some() => {
+            launcher_pod::remove(observed, |pod| !pod.phase.is_over())
+        }
         _ if !policy.clean_covers_launcher => Vec::new(),
         CleanUp::Nothing => Vec::new(),
         CleanUp::Running => launcher_pod::remove(observed, |pod| !pod.phase.is_over()),

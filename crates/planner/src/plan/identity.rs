@@ -60,6 +60,9 @@ fn config(observed: &Observed) -> Option<Action> {
 
 fn key(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
+    if !job.needs_key(site) {
+        return None;
+    }
     let keys = match job.transport(site) {
         Transport::Ssh => Keys::SshPair,
         Transport::Exec => return None,

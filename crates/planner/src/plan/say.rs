@@ -32,7 +32,7 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
                 kind: kind.clone(),
                 name: name.clone(),
             },
-            Block::NoAgent(_) => WaitingOn::Agent,
+            Block::NoAgent => WaitingOn::Agent,
         },
         Phase::Leaving => WaitingOn::Departures,
         Phase::Suspended if is_empty(observed) => WaitingOn::Resume,
@@ -143,11 +143,14 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
                 ),
             ),
             Block::Refused(refusal) => refused(observed, refusal),
-            Block::NoAgent(transport) => {
-                let transport = transport.as_str();
+            Block::NoAgent => {
+                let transport = observed.job.transport(&observed.site).as_str();
+                let what = match observed.job.bootstrap {
+                    Some(_) => "the workers' sidecar".to_owned(),
+                    None => format!("transport {transport}"),
+                };
                 let message = format!(
-                    "transport {transport} needs the agent's image: start the operator with \
-                     --agent-image"
+                    "{what} needs the agent's image: start the operator with --agent-image"
                 );
                 (Some(Reason::Invalid), message)
             }

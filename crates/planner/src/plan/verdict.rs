@@ -1,6 +1,6 @@
 //! Policy: how a job ended, as soon as anything that exists proves it. What was recorded stands.
 
-use super::{deadline, launcher, retry, stuck, testimony, workers};
+use super::{bootstrap, deadline, launcher, retry, stuck, testimony, workers};
 use crate::job::LauncherAs;
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::reason::Reason;
@@ -10,7 +10,7 @@ use crate::text;
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
 /// Failures that we name ourselves, in every dialect.
-const OURS: [Reason; 11] = [
+const OURS: [Reason; 13] = [
     Reason::DeadlineExceeded,
     Reason::OutOfMemory,
     Reason::CommandNotFound,
@@ -22,6 +22,8 @@ const OURS: [Reason; 11] = [
     Reason::RanksNotDistributed,
     Reason::RankKilled,
     Reason::CommandFailed,
+    Reason::InitializationFailed,
+    Reason::LauncherLost,
 ];
 /// What the kubelet calls a pod that had to leave its node.
 const EVICTED: &str = "Evicted";
@@ -42,6 +44,7 @@ pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
         .or_else(|| of_undistributed_ranks(observed))
         .or_else(|| of_launcher_failure(observed))
         .or_else(|| of_launcher_pod(observed))
+        .or_else(|| of_deleted_launcher(observed))
         .or_else(|| of_restarts(observed))
         .or_else(|| of_failed_worker(observed))
         .or_else(|| of_eviction(observed))
@@ -92,15 +95,25 @@ fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
     if observed.job.launcher_as != LauncherAs::Pod || observed.job.policy.suspended {
         return None;
     }
-    let failed = |pod: &&Pod| pod.phase == PodPhase::Failed && !pod.deleting;
-    let mut pods = observed.launcher_pods.iter().filter(failed);
+    let has_failed = |pod: &&Pod| pod.phase == PodPhase::Failed && !pod.deleting;
+    let mut pods = observed.launcher_pods.iter().filter(has_failed);
     let pod = pods.find(|pod| !retry::is_replaced(observed, pod))?;
+    if let Some(message) = bootstrap::failure(observed, pod) {
+        return Some(failed(observed, Reason::InitializationFailed, message));
+    }
     Some(of_failed_pod(
         observed,
         pod,
         "launcher",
         Reason::CommandFailed,
     ))
+}
+
+/// A launcher that is never tried again is not made again either.
+fn of_deleted_launcher(observed: &Observed) -> Option<Outcome> {
+    let pod = bootstrap::deleted_launcher(observed)?;
+    let message = format!("{} was deleted while its program ran", pod.name);
+    Some(failed(observed, Reason::LauncherLost, message))
 }
 
 /// A worker that failed, where that ends the job.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{exec, hostfile, metadata};
 use crate::contract::{
-    AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+    AGENT_SHIM, APP_LABEL, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
     JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
 };
 use crate::job::{Job, Mpi, Transport};
@@ -16,7 +16,7 @@ use crate::plan::{Kind, Object};
 /// The headless Service that names the pods.
 pub(crate) fn service(job: &Job) -> Object {
     let name = job.service_name();
-    let body = json!({
+    let mut body = json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(job, &name),
@@ -26,6 +26,10 @@ pub(crate) fn service(job: &Job) -> Object {
             "publishNotReadyAddresses": publish_not_ready(job),
         },
     });
+    if let Some(own) = &job.bootstrap {
+        let port = |(name, port): (&String, &u16)| json!({"name": name, "port": port, "targetPort": port, "protocol": "TCP"});
+        body["spec"]["ports"] = own.service_ports.iter().map(port).collect();
+    }
     Object {
         kind: Kind::Service,
         name,
@@ -35,6 +39,9 @@ pub(crate) fn service(job: &Job) -> Object {
 
 /// Launcher and workers alike.
 pub(crate) fn service_selector(job: &Job) -> BTreeMap<String, String> {
+    if job.bootstrap.is_some() {
+        return BTreeMap::from([(APP_LABEL.to_owned(), job.owner.name.clone())]);
+    }
     BTreeMap::from([
         (OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.to_owned()),
         (JOB_NAME_LABEL.to_owned(), job.owner.name.clone()),
@@ -67,6 +74,9 @@ pub(crate) fn config(observed: &Observed) -> Object {
 /// it would be rewritten once per pod and never read.
 pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     let (job, site) = (&observed.job, &observed.site);
+    if let Some(own) = &job.bootstrap {
+        return own.files.clone();
+    }
     if job.transport(site) == Transport::Exec {
         return BTreeMap::from([
             (HOSTFILE.to_owned(), hostfile::hostfile(job, site, job.mpi)),

@@ -61,6 +61,9 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
     gang::decorate(job, site, &mut draft);
+    if job.bootstrap.is_some() {
+        return draft;
+    }
     exec::act_as(job, &mut draft);
 
     draft.variable(ROLE_VARIABLE, ROLE);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{agent, pod};
+use super::{agent, bootstrap, pod};
 use crate::contract::{
     CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT, REPLICA_INDEX_LABEL, ROLE_VARIABLE,
 };
@@ -21,6 +21,10 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     let host_index = index + u32::from(job.launcher_is_host && job.launcher_is_indexed);
     draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
     gang::decorate(job, site, &mut draft);
+    if let Some(own) = &job.bootstrap {
+        bootstrap::attend(own, site, &mut draft);
+        return draft.into_pod(job, name);
+    }
 
     if job.host_names == HostNames::Service {
         // Intel MPI and MPICH call the launcher back by its short name.

@@ -1,0 +1,30 @@
+//! `muster.dev/v1alpha1` `OpenMPI`: the parameters of Kubeflow's ksonnet component `openmpi`, name for
+//! name, as the `spec` of an object. This file is the dialect's row and the names that its parts share.
+
+pub mod defaults;
+pub mod lower;
+pub mod report;
+pub mod types;
+
+use crate::Dialect;
+
+/// API group.
+pub const GROUP: &str = "muster.dev";
+/// The only version there is.
+pub const VERSION: &str = "v1alpha1";
+/// Kind.
+pub const KIND: &str = "OpenMPI";
+/// Plural resource name.
+pub const PLURAL: &str = "openmpis";
+const API_VERSION: &str = "muster.dev/v1alpha1";
+
+/// The row of this dialect.
+pub const DIALECT: Dialect = Dialect {
+    name: "openmpi",
+    fields: &[types::FIELDS],
+    // The component had no controller, and so nobody to hand a job to.
+    managed_elsewhere: |_| false,
+    lower: lower::lower,
+    recorded: report::recorded,
+    report: report::report,
+};

@@ -1,0 +1,30 @@
+//! The files that every pod of a component mounts: the script that brings it up, settings of Open MPI
+//! and of ssh, and the host list. Decides their contents; what is done with them is the script's.
+
+use std::collections::BTreeMap;
+
+use super::Wanted;
+
+const INIT: &str = include_str!("assets/init.sh");
+const MCA_PARAMETERS: &str = include_str!("assets/mca-params.conf");
+const SSH: &str = include_str!("assets/ssh_config");
+const SSHD: &str = include_str!("assets/sshd_config");
+
+/// Files by name.
+pub(super) fn files(wanted: &Wanted<'_>) -> BTreeMap<String, String> {
+    let files = [
+        ("init.sh", INIT.to_owned()),
+        ("mca-params.conf", MCA_PARAMETERS.to_owned()),
+        ("ssh_config", SSH.to_owned()),
+        ("sshd_config", SSHD.to_owned()),
+        ("hostfile", hostfile(wanted)),
+    ];
+    files.map(|(name, text)| (name.to_owned(), text)).into()
+}
+
+/// Names below the cluster's domain for services, which pods search.
+fn hostfile(wanted: &Wanted<'_>) -> String {
+    let (name, namespace, slots) = (&wanted.job.name, &wanted.job.namespace, wanted.slots());
+    let line = |index: u32| format!("{name}-worker-{index}.{name}.{namespace} slots={slots}\n");
+    (0..wanted.workers).map(line).collect()
+}

@@ -1,0 +1,110 @@
+#!/bin/sh
+# Brings up one pod of an OpenMPI job: sh init.sh ROLE WORKERS EXEC TIMEOUT
+# The master waits until every worker takes part in an MPI run, then becomes `sh -c EXEC`. A worker waits
+# for its sidecar, serves with sshd, and ends when the sidecar says so. Gives up with 124.
+set -eu
+
+if [ $# -ne 4 ]; then
+  echo "init.sh: expected ROLE WORKERS EXEC TIMEOUT, got $# words" >&2
+  exit 1
+fi
+role=$1
+workers=$2
+program=$3
+timeout=$4
+
+base=/kubeflow/openmpi
+signals=$base/data/.openmpi-controller
+hostfile=$base/assets/hostfile
+end=$(($(date +%s) + timeout))
+
+# The first line of a container's last words tells the operator that the program never ran.
+give_up() {
+  echo "init.sh: $1" >&2
+  { echo "initialisation: $1" >/dev/termination-log; } 2>/dev/null || true
+  exit 124
+}
+
+in_time() {
+  [ "$(date +%s)" -lt "$end" ]
+}
+
+mkdir -p "$HOME/.openmpi" "$HOME/.ssh"
+cp "$base/assets/mca-params.conf" "$HOME/.openmpi/mca-params.conf"
+chmod 700 "$HOME/.ssh"
+for file in id_rsa id_rsa.pub authorized_keys; do
+  cp "$base/secrets/$file" "$HOME/.ssh/$file"
+done
+cp "$base/assets/ssh_config" "$HOME/.ssh/config"
+chmod 400 "$HOME/.ssh/id_rsa"
+chmod 600 "$HOME/.ssh/authorized_keys" "$HOME/.ssh/config"
+
+# A variable that Open MPI is told to carry along should exist.
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}
+export LD_LIBRARY_PATH
+
+probe() {
+  MPIEXEC_TIMEOUT=10 mpiexec -n "$workers" --map-by node --hostfile "$hostfile" \
+    --allow-run-as-root true >/tmp/init-probe.log 2>&1
+}
+
+master() {
+  if [ "$workers" -gt 0 ]; then
+    until probe; do
+      if ! in_time; then
+        cat /tmp/init-probe.log >&2
+        give_up "not all of $workers workers answered mpiexec within $timeout s"
+      fi
+      sleep 2
+    done
+  fi
+  exec sh -c "$program"
+}
+
+host_keys() {
+  if [ "$(id -u)" -eq 0 ]; then
+    config=$base/assets/sshd_config
+    mkdir -p /run/sshd
+    ssh-keygen -A >/dev/null 2>&1 || true
+    return
+  fi
+  config=$HOME/.sshd/sshd_config
+  mkdir -p "$HOME/.sshd"
+  chmod 700 "$HOME/.sshd"
+  cp "$base/assets/sshd_config" "$config"
+  chmod 600 "$config"
+  echo "PidFile $HOME/.sshd/sshd.pid" >>"$config"
+  for kind in rsa ed25519; do
+    key=$HOME/.sshd/ssh_host_${kind}_key
+    [ -e "$key" ] || ssh-keygen -q -t "$kind" -N '' -f "$key"
+    echo "HostKey $key" >>"$config"
+  done
+}
+
+worker() {
+  trap 'exit 143' TERM
+  until [ -e "$signals/SIGCONT" ]; do
+    if [ -e "$signals/SIGTERM" ]; then
+      give_up "the sidecar openmpi-controller ended before this worker could start; its log says why"
+    fi
+    in_time || give_up "the sidecar openmpi-controller was not ready within $timeout s"
+    sleep 1
+  done
+  host_keys
+  /usr/sbin/sshd -D -e -f "$config" &
+  sshd=$!
+  until [ -e "$signals/SIGTERM" ]; do
+    kill -0 "$sshd" 2>/dev/null || give_up "sshd ended; the log of this container says why"
+    sleep 1
+  done
+  exit 0
+}
+
+case $role in
+  master) master ;;
+  worker) worker ;;
+  *)
+    echo "init.sh: the role is master or worker, not $role" >&2
+    exit 1
+    ;;
+esac

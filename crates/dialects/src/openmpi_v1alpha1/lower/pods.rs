@@ -1,0 +1,210 @@
+//! The pods of a component, whole: master and workers differ in what asks for a node, and in the
+//! sidecar. Names, paths, modes and words of the command line are the component's, since scripts rely on
+//! them.
+
+use planner::contract::AGENT_PROGRAM;
+use serde_json::{Map, Value, json};
+
+use super::super::defaults;
+use super::Wanted;
+
+/// The sidecar of the workers.
+pub(super) const CONTROLLER: &str = "openmpi-controller";
+const JOB: &str = "openmpi-job";
+const DATA_VOLUME: &str = "openmpi-data";
+const SECRETS_VOLUME: &str = "openmpi-secrets";
+const ASSETS_VOLUME: &str = "openmpi-assets";
+/// How the component's own sidecar is started.
+const CONTROLLER_PROGRAM: [&str; 2] = [
+    "python",
+    "/kubeflow/openmpi/openmpi-controller/controller/main.py",
+];
+
+/// The master's template.
+pub(super) fn master(wanted: &Wanted<'_>) -> Value {
+    let mut spec = common(wanted);
+    spec["containers"] = json!([container(wanted, "master")]);
+    json!({"spec": spec})
+}
+
+/// The workers' template.
+pub(super) fn worker(wanted: &Wanted<'_>) -> Value {
+    let mut spec = common(wanted);
+    let mut main = container(wanted, "worker");
+    let limits = limits(wanted);
+    if !limits.is_empty() {
+        main["resources"] = json!({"limits": limits});
+    }
+    spec["containers"] = json!([main, controller(wanted)]);
+    if !wanted.node_selector.is_empty() {
+        let selector = wanted.node_selector.iter();
+        spec["nodeSelector"] = selector
+            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+            .collect();
+    }
+    if wanted.job.spec.use_host_network == Some(true) {
+        spec["hostNetwork"] = true.into();
+    }
+    json!({"spec": spec})
+}
+
+fn common(wanted: &Wanted<'_>) -> Value {
+    let given = &wanted.job.spec;
+    let scheduler = given.scheduler_name.as_deref();
+    let mut spec = json!({
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirstWithHostNet",
+        "schedulerName": scheduler.unwrap_or(defaults::SCHEDULER),
+        "volumes": volumes(wanted),
+    });
+    let security = security(wanted);
+    if !security.is_empty() {
+        spec["securityContext"] = security.into();
+    }
+    if !wanted.pull_secrets.is_empty() {
+        let names = wanted.pull_secrets.iter();
+        spec["imagePullSecrets"] = names.map(|name| json!({"name": name})).collect();
+    }
+    let account = given.service_account_name.as_ref();
+    spec["serviceAccountName"] = account.unwrap_or(&wanted.job.name).as_str().into();
+    spec
+}
+
+fn security(wanted: &Wanted<'_>) -> Map<String, Value> {
+    let given = &wanted.job.spec;
+    let mut security = Map::new();
+    if let Some(user) = given.run_as_user {
+        security.insert("runAsUser".to_owned(), user.into());
+    }
+    if let Some(group) = given.run_as_group {
+        security.insert("runAsGroup".to_owned(), group.into());
+        // So that the group may read the keys.
+        security.insert("fsGroup".to_owned(), group.into());
+    }
+    if !wanted.groups.is_empty() {
+        security.insert("supplementalGroups".to_owned(), json!(wanted.groups));
+    }
+    security
+}
+
+fn volumes(wanted: &Wanted<'_>) -> Vec<Value> {
+    let assets = format!("{}-assets", wanted.job.name);
+    let mut items = vec![json!({"key": "init.sh", "path": "init.sh", "mode": 0o555})];
+    let others = ["hostfile", "mca-params.conf", "ssh_config", "sshd_config"];
+    items.extend(others.map(|file| json!({"key": file, "path": file})));
+    let mut volumes = vec![
+        json!({"name": DATA_VOLUME, "emptyDir": {}}),
+        json!({"name": SECRETS_VOLUME, "secret": {"secretName": wanted.secret, "defaultMode": 0o400}}),
+        json!({"name": ASSETS_VOLUME,
+            "configMap": {"name": assets, "items": items, "defaultMode": 0o644}}),
+    ];
+    volumes.extend(wanted.job.spec.volumes.iter().cloned());
+    volumes
+}
+
+fn container(wanted: &Wanted<'_>, role: &str) -> Value {
+    let given = &wanted.job.spec;
+    let init = given.init.as_deref().unwrap_or(defaults::INIT);
+    let exec = given.exec.as_deref().unwrap_or(defaults::EXEC);
+    let mut mounts = vec![
+        json!({"name": DATA_VOLUME, "mountPath": defaults::DATA}),
+        json!({"name": ASSETS_VOLUME, "mountPath": defaults::ASSETS}),
+        json!({"name": SECRETS_VOLUME, "mountPath": defaults::SECRETS}),
+    ];
+    mounts.extend(given.volume_mounts.iter().cloned());
+    let policy = given.image_pull_policy.as_deref();
+    json!({
+        "name": JOB,
+        "image": wanted.image,
+        "imagePullPolicy": policy.unwrap_or(defaults::IMAGE_PULL_POLICY),
+        "command": [
+            "sh", literal(init), role, wanted.workers.to_string(), literal(exec),
+            wanted.init_secs.to_string(),
+        ],
+        "workingDir": defaults::DATA,
+        "ports": [{"containerPort": defaults::SSH_PORT, "protocol": "TCP"}],
+        "volumeMounts": mounts,
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    })
+}
+
+/// The kubelet makes one `$` of two, and puts values in place of `$(NAMES)`; a shell command must reach
+/// its shell as it was written.
+fn literal(words: &str) -> String {
+    words.replace('$', "$$")
+}
+
+fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
+    let given = &wanted.job.spec;
+    let mut limits = Map::new();
+    let mut limit = |name: &str, amount: Value| limits.insert(name.to_owned(), amount);
+    if wanted.gpus > 0 {
+        limit("nvidia.com/gpu", wanted.gpus.to_string().into());
+    }
+    for (name, amount) in [("cpu", &given.cpu), ("memory", &given.memory)] {
+        if let Some(amount) = amount {
+            limit(name, amount.as_str().into());
+        }
+    }
+    for (name, amount) in &wanted.resources {
+        limit(name, (*amount).into());
+    }
+    limits
+}
+
+fn controller(wanted: &Wanted<'_>) -> Value {
+    let given = &wanted.job.spec;
+    let mut words = [
+        ("--namespace", wanted.job.namespace.clone()),
+        ("--master", format!("{}-master", wanted.job.name)),
+        ("--num-gpus", wanted.gpus.to_string()),
+        ("--timeout-secs", wanted.init_secs.to_string()),
+    ]
+    .map(|(option, value)| [option.to_owned(), value])
+    .concat();
+    for (option, value) in [
+        ("--download-data-from", &given.download_data_from),
+        ("--download-data-to", &given.download_data_to),
+        ("--upload-data-from", &given.upload_data_from),
+        ("--upload-data-to", &given.upload_data_to),
+    ] {
+        if let Some(value) = value {
+            words.extend([option.to_owned(), literal(value)]);
+        }
+    }
+    let program: &[&str] = match wanted.own_controller() {
+        Some(_) => &CONTROLLER_PROGRAM,
+        None => &[AGENT_PROGRAM, "attend"],
+    };
+    let program = program.iter().map(|word| (*word).to_owned());
+    let mut mounts = vec![json!({"name": DATA_VOLUME, "mountPath": defaults::DATA})];
+    mounts.extend(given.volume_mounts.iter().cloned());
+    let mut container = json!({
+        "name": CONTROLLER,
+        "command": program.chain(words).collect::<Vec<_>>(),
+        "workingDir": defaults::DATA,
+        "volumeMounts": mounts,
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    });
+    match wanted.own_controller() {
+        Some(image) => {
+            container["image"] = image.into();
+            container["imagePullPolicy"] = "Always".into();
+        }
+        None => {
+            // On the network of a node, a pod does not have its own name.
+            let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
+            container["env"] = json!([{"name": "MUSTER_POD", "valueFrom": name}]);
+            if given.run_as_user.is_none() {
+                // What the job wrote is to be uploaded, whoever its image's user is.
+                container["securityContext"] = json!({"runAsUser": 0});
+            }
+        }
+    }
+    if let Some(secret) = &given.s3_secret {
+        container["envFrom"] = json!([{"secretRef": {"name": secret}}]);
+    }
+    container
+}

@@ -1,0 +1,763 @@
+//! The openmpi component's acceptance list, as far as it consists of facts about a job, its objects and
+//! its status. The numbers are those of the list.
+
+use dialects::openmpi_v1alpha1::DIALECT;
+use dialects::{Finding, Report, Urgency};
+use jiff::{SignedDuration, Timestamp};
+use planner::fixtures::world;
+use planner::job::RestartPolicy;
+use planner::observed::{Exit, PodPhase, Waiting};
+use planner::{Action, Job, Kind, Observed};
+use serde_json::{Value, json};
+
+const HELLO: &str = "mpiexec -n 4 --hostfile /kubeflow/openmpi/assets/hostfile --allow-run-as-root \
+                     --display-map --tag-output --timestamp-output sh -c 'echo hello world'";
+
+fn clock(secs: i64) -> Timestamp {
+    let noon: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
+    noon + SignedDuration::from_secs(secs)
+}
+
+/// The values of the quickstart.
+fn quickstart() -> Value {
+    json!({
+        "metadata": {"name": "openmpi", "namespace": "kubeflow", "uid": "u", "generation": 1},
+        "spec": {"image": "YOUR_IMAGE_HERE", "secret": "openmpi-secret", "workers": 4, "gpu": 0,
+            "exec": HELLO},
+    })
+}
+
+fn with(parameters: Value) -> Value {
+    let mut job = quickstart();
+    for (name, value) in parameters.as_object().expect("parameters by name") {
+        job["spec"][name] = value.clone();
+    }
+    job
+}
+
+fn lowered(job: &Value) -> Job {
+    (DIALECT.lower)(job).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn refused(job: &Value) -> String {
+    dialects::aggregate(&(DIALECT.lower)(job).expect_err("it is refused"))
+}
+
+/// A job, its world, its status as stored, and every object that was created for it.
+struct Life {
+    stored: Value,
+    world: Observed,
+    created: Vec<(Kind, String, Value)>,
+}
+
+impl Life {
+    fn of(stored: Value) -> Self {
+        let mut world = world(lowered(&stored));
+        world.now = clock(0);
+        world.site.agent_image = Some("muster-agent:1".to_owned());
+        Self {
+            stored,
+            world,
+            created: Vec::new(),
+        }
+    }
+
+    fn pass(&mut self) -> Report {
+        self.world.recorded = (DIALECT.recorded)(&self.stored);
+        let mut plan = planner::plan(&self.world);
+        for _ in 0..8 {
+            assert_eq!(planner::check::violations(&self.world, &plan), [""; 0]);
+            for action in plan.steps.iter().flatten() {
+                if let Action::Create(object) = action {
+                    let (kind, name) = (object.kind.clone(), object.name.clone());
+                    self.created.push((kind, name, object.body.clone()));
+                }
+                assert!(
+                    !matches!(action, Action::CreateKey { .. }),
+                    "it makes a key"
+                );
+            }
+            self.world.carry_out(&plan);
+            plan = planner::plan(&self.world);
+        }
+        let found = Finding::Planned(&plan.status);
+        let report = (DIALECT.report)(&self.stored, &found, self.world.now);
+        self.stored["status"] = report.status.clone();
+        let later = self.world.now + SignedDuration::from_secs(60);
+        let again = (DIALECT.report)(&self.stored, &found, later);
+        assert_eq!(
+            again.urgency,
+            Urgency::Unchanged,
+            "it repeats itself: {again:?}"
+        );
+        report
+    }
+
+    fn running(mut self) -> Self {
+        self.pass();
+        self.world.now = clock(1);
+        for pod in self
+            .world
+            .workers
+            .iter_mut()
+            .chain(&mut self.world.launcher_pods)
+        {
+            (pod.phase, pod.ready, pod.begun) = (PodPhase::Running, true, true);
+        }
+        self.pass();
+        self
+    }
+
+    fn master_exits(&mut self, code: i32, words: &str) -> &mut Self {
+        self.world.now = clock(2);
+        let master = &mut self.world.launcher_pods[0];
+        master.phase = if code == 0 {
+            PodPhase::Succeeded
+        } else {
+            PodPhase::Failed
+        };
+        master.exit = (code != 0).then(|| Exit {
+            container: "openmpi-job".to_owned(),
+            code,
+            reason: "Error".to_owned(),
+            message: words.to_owned(),
+        });
+        self.pass();
+        self.pass();
+        self
+    }
+
+    fn object(&self, kind: &Kind, name: &str) -> &Value {
+        let mut created = self.created.iter();
+        let found = created.find(|(of, called, _)| of == kind && called == name);
+        &found
+            .unwrap_or_else(|| panic!("no {} {name}", kind.as_str()))
+            .2
+    }
+
+    fn pod(&self, name: &str) -> &Value {
+        &self.object(&Kind::Pod, name)["spec"]
+    }
+
+    fn condition(&self, name: &str) -> Option<&Value> {
+        let conditions = self.stored["status"]["conditions"].as_array()?;
+        conditions
+            .iter()
+            .find(|condition| condition["type"] == name)
+    }
+}
+
+fn created(job: Value) -> Life {
+    let mut life = Life::of(job);
+    life.pass();
+    life
+}
+
+#[test]
+fn a1_the_quickstart_is_accepted_unchanged() {
+    let job = lowered(&quickstart());
+    assert_eq!(job.owner.namespace, "kubeflow");
+    assert_eq!((job.worker_count(), job.slots), (4, 1));
+}
+
+#[test]
+fn a2_the_users_secret_is_mounted_and_no_other_is_made() {
+    let life = created(quickstart());
+    for pod in ["openmpi-master", "openmpi-worker-3"] {
+        let volumes = life.pod(pod)["volumes"].as_array().expect("it has volumes");
+        let secret = volumes
+            .iter()
+            .find(|volume| volume["name"] == "openmpi-secrets");
+        let wanted = json!({"secretName": "openmpi-secret", "defaultMode": 256});
+        assert_eq!(secret.map(|volume| &volume["secret"]), Some(&wanted));
+    }
+    assert!(life.created.iter().all(|(kind, ..)| *kind != Kind::Secret));
+}
+
+#[test]
+fn a4_a_missing_image_or_secret_is_refused_by_name() {
+    let without = |name: &str| with(json!({name: null}));
+    assert!(refused(&without("image")).starts_with("spec.image: Required value"));
+    assert!(refused(&without("secret")).starts_with("spec.secret: Required value"));
+    assert!(refused(&with(json!({"secret": "null"}))).contains("id_rsa"));
+}
+
+#[test]
+fn a5_pods_are_called_as_the_component_called_them() {
+    let life = created(quickstart());
+    let pods = life.created.iter().filter(|(kind, ..)| *kind == Kind::Pod);
+    let mut names: Vec<&str> = pods.map(|(_, name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    let wanted = [
+        "openmpi-master",
+        "openmpi-worker-0",
+        "openmpi-worker-1",
+        "openmpi-worker-2",
+    ];
+    assert_eq!(names[..4], wanted);
+    assert_eq!(names.len(), 5);
+    for (name, role) in [("openmpi-master", "master"), ("openmpi-worker-0", "worker")] {
+        let labels = &life.object(&Kind::Pod, name)["metadata"]["labels"];
+        assert_eq!(
+            (&labels["app"], &labels["role"]),
+            (&json!("openmpi"), &json!(role))
+        );
+        let spec = life.pod(name);
+        assert_eq!(spec["hostname"], name);
+        assert_eq!(spec["subdomain"], "openmpi");
+        assert_eq!(spec["restartPolicy"], "Never");
+        assert_eq!(spec["terminationGracePeriodSeconds"], 30);
+        assert_eq!(spec["schedulerName"], "default-scheduler");
+    }
+}
+
+#[test]
+fn a5_the_service_has_the_components_port_and_selector() {
+    let life = created(quickstart());
+    let service = &life.object(&Kind::Service, "openmpi")["spec"];
+    assert_eq!(service["clusterIP"], "None");
+    assert_eq!(service["selector"], json!({"app": "openmpi"}));
+    let port = json!({"name": "openmpi", "port": 12345, "targetPort": 12345, "protocol": "TCP"});
+    assert_eq!(service["ports"], json!([port]));
+}
+
+#[test]
+fn a6_the_hostfile_has_a_line_for_each_worker() {
+    let life = created(quickstart());
+    let files = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"];
+    let line = |index: u32| format!("openmpi-worker-{index}.openmpi.kubeflow slots=1\n");
+    let wanted: String = (0..4).map(line).collect();
+    assert_eq!(files["hostfile"], wanted.as_str());
+    let mut names: Vec<&String> = files.as_object().expect("files").keys().collect();
+    names.sort_unstable();
+    let wanted = [
+        "hostfile",
+        "init.sh",
+        "mca-params.conf",
+        "ssh_config",
+        "sshd_config",
+    ];
+    assert_eq!(names, wanted);
+    let volumes = life.pod("openmpi-master")["volumes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let assets = volumes
+        .iter()
+        .find(|volume| volume["name"] == "openmpi-assets");
+    let assets = &assets.expect("there are assets")["configMap"];
+    assert_eq!(
+        (&assets["name"], &assets["defaultMode"]),
+        (&json!("openmpi-assets"), &json!(0o644))
+    );
+    let init = json!({"key": "init.sh", "path": "init.sh", "mode": 0o555});
+    assert!(
+        assets["items"]
+            .as_array()
+            .is_some_and(|items| items.contains(&init))
+    );
+}
+
+/// As the kubelet reads a word of a command: two dollars are one, and names without a value stay.
+fn as_run(word: &str) -> String {
+    word.replace("$$", "$")
+}
+
+#[test]
+fn a7_the_command_reaches_its_shell_unchanged() {
+    let exec = "echo \"it's $LD_LIBRARY_PATH $$ $(hostname)\" && sh -c 'echo \"$$(date)\"'";
+    let life = created(with(json!({"exec": exec})));
+    let command = life.pod("openmpi-master")["containers"][0]["command"].clone();
+    let words: Vec<&str> = command
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(
+        words[..4],
+        ["sh", "/kubeflow/openmpi/assets/init.sh", "master", "4"]
+    );
+    assert_eq!(as_run(words[4]), exec);
+    assert_eq!(words[5], "300");
+}
+
+#[test]
+fn a8_containers_are_as_the_component_made_them() {
+    let life = created(quickstart());
+    let master = life.pod("openmpi-master");
+    assert_eq!(
+        master["containers"].as_array().map(Vec::len),
+        Some(1),
+        "one container, for kubectl logs"
+    );
+    assert!(master.get("initContainers").is_none());
+    let container = &master["containers"][0];
+    assert_eq!(container["name"], "openmpi-job");
+    assert_eq!(container["workingDir"], "/kubeflow/openmpi/data");
+    assert_eq!(
+        container["ports"],
+        json!([{"containerPort": 2022, "protocol": "TCP"}])
+    );
+    assert_eq!(
+        container["volumeMounts"],
+        json!([
+            {"name": "openmpi-data", "mountPath": "/kubeflow/openmpi/data"},
+            {"name": "openmpi-assets", "mountPath": "/kubeflow/openmpi/assets"},
+            {"name": "openmpi-secrets", "mountPath": "/kubeflow/openmpi/secrets"},
+        ])
+    );
+    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    assert_eq!(
+        (&sidecar["name"], &sidecar["image"]),
+        (&json!("openmpi-controller"), &json!("muster-agent:1"))
+    );
+    assert_eq!(
+        sidecar["command"],
+        json!([
+            "/muster-agent",
+            "attend",
+            "--namespace",
+            "kubeflow",
+            "--master",
+            "openmpi-master",
+            "--num-gpus",
+            "0",
+            "--timeout-secs",
+            "300"
+        ])
+    );
+}
+
+#[test]
+fn a8_a_sidecar_image_of_the_users_gets_the_components_words() {
+    let life = created(with(json!({"controllerImage": "mine:1"})));
+    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    assert_eq!(
+        (&sidecar["image"], &sidecar["imagePullPolicy"]),
+        (&json!("mine:1"), &json!("Always"))
+    );
+    let program = "/kubeflow/openmpi/openmpi-controller/controller/main.py";
+    assert_eq!(sidecar["command"][1], program);
+    assert_eq!(sidecar["volumeMounts"].as_array().map(Vec::len), Some(1));
+    // It asks the API server itself, so it needs no agent.
+    let mut life = Life::of(with(json!({"controllerImage": "mine:1"})));
+    life.world.site.agent_image = None;
+    life.pass();
+    assert_eq!(life.world.workers.len(), 4);
+}
+
+#[test]
+fn without_an_agent_the_job_says_what_is_missing() {
+    let mut life = Life::of(quickstart());
+    life.world.site.agent_image = None;
+    life.pass();
+    let muster = &life.stored["status"]["muster"];
+    let message = muster["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("sidecar") && message.contains("--agent-image"),
+        "{message}"
+    );
+    assert!(life.world.workers.is_empty());
+}
+
+#[test]
+fn a10_a_script_that_gave_up_is_a_failed_initialisation() {
+    let mut life = Life::of(with(json!({"initTimeout": 60}))).running();
+    life.master_exits(
+        124,
+        "initialisation: not all of 4 workers answered mpiexec within 60 s\n",
+    );
+    let failed = life.condition("Failed").expect("it failed");
+    assert_eq!(failed["reason"], "InitializationFailed");
+    let message = failed["message"].as_str().unwrap_or_default();
+    for words in [
+        "initialisation",
+        "openmpi-master",
+        "124",
+        "initTimeout is 60 s",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn a10_a_program_may_exit_with_the_same_code() {
+    let mut life = Life::of(quickstart()).running();
+    life.master_exits(124, "");
+    assert_eq!(
+        life.condition("Failed").expect("it failed")["reason"],
+        "CommandFailed"
+    );
+}
+
+#[test]
+fn a10_the_failure_tells_of_the_worker_that_failed_first() {
+    let mut life = Life::of(quickstart()).running();
+    let worker = &mut life.world.workers[2];
+    (worker.phase, worker.ready) = (PodPhase::Failed, false);
+    worker.exit = Some(Exit {
+        container: "openmpi-job".to_owned(),
+        code: 124,
+        reason: "Error".to_owned(),
+        message: "initialisation: sshd ended".to_owned(),
+    });
+    life.pass();
+    let waiting = &life.stored["status"]["muster"]["message"];
+    assert!(
+        waiting
+            .as_str()
+            .is_some_and(|said| said.contains("openmpi-worker-2 ended early")),
+        "{waiting}"
+    );
+    life.master_exits(
+        124,
+        "initialisation: not all of 4 workers answered mpiexec within 300 s",
+    );
+    let message = &life.condition("Failed").expect("it failed")["message"];
+    let message = message.as_str().unwrap_or_default();
+    assert!(
+        message.contains("openmpi-worker-2 failed") && message.contains("sshd ended"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a11_a_worker_for_which_there_is_no_room_is_waited_for() {
+    let mut life = Life::of(with(json!({"initTimeout": 600})));
+    life.pass();
+    life.world.workers[0].waiting = Some(Waiting {
+        reason: "Unschedulable".to_owned(),
+        message: "0/3 nodes".to_owned(),
+        since: clock(0),
+    });
+    life.world.now = clock(500);
+    life.pass();
+    assert!(life.condition("Failed").is_none());
+    assert_eq!(life.stored["status"]["muster"]["reason"], "Unschedulable");
+}
+
+#[test]
+fn a12_gpus_are_limits_and_slots_of_workers_alone() {
+    for (gpu, slots) in [(1, 1), (4, 4)] {
+        let life = created(with(json!({"gpu": gpu})));
+        let limits = &life.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
+        assert_eq!(limits["nvidia.com/gpu"], gpu.to_string());
+        let hostfile = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"]["hostfile"];
+        let line = format!(" slots={slots}\n");
+        assert!(
+            hostfile.as_str().is_some_and(|file| file.contains(&line)),
+            "{hostfile}"
+        );
+        assert!(
+            life.pod("openmpi-master")["containers"][0]
+                .get("resources")
+                .is_none()
+        );
+        let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+        assert!(
+            sidecar["command"]
+                .as_array()
+                .is_some_and(|words| words.contains(&json!(gpu.to_string())))
+        );
+    }
+    let life = created(quickstart());
+    assert!(
+        life.pod("openmpi-worker-0")["containers"][0]
+            .get("resources")
+            .is_none()
+    );
+}
+
+#[test]
+fn a14_the_node_selector_is_for_workers_and_splits_at_the_first_sign() {
+    let life = created(with(json!({"nodeSelector": "a=b,c/d=e=f/g"})));
+    assert_eq!(
+        life.pod("openmpi-worker-1")["nodeSelector"],
+        json!({"a": "b", "c/d": "e=f/g"})
+    );
+    assert!(life.pod("openmpi-master").get("nodeSelector").is_none());
+}
+
+#[test]
+fn a15_cpu_and_memory_are_limits_of_workers() {
+    let life = created(with(json!({"cpu": "2", "memory": "4Gi"})));
+    let resources = &life.pod("openmpi-worker-0")["containers"][0]["resources"];
+    assert_eq!(*resources, json!({"limits": {"cpu": "2", "memory": "4Gi"}}));
+    assert!(
+        life.pod("openmpi-master")["containers"][0]
+            .get("resources")
+            .is_none()
+    );
+}
+
+#[test]
+fn a16_the_masters_exit_is_the_result_and_workers_are_told() {
+    for (code, condition, word) in [(0, "Succeeded", "Succeeded"), (3, "Failed", "Failed")] {
+        let mut life = Life::of(quickstart()).running();
+        assert!(life.world.workers.iter().all(|pod| !pod.told_end));
+        life.master_exits(code, "");
+        assert_eq!(
+            life.condition(condition).expect("it ended")["status"],
+            "True"
+        );
+        assert_eq!(life.stored["status"]["muster"]["phase"], word);
+        assert!(
+            life.world.workers.iter().all(|pod| pod.told_end),
+            "all are told"
+        );
+        assert_eq!(life.world.workers.len(), 4);
+    }
+}
+
+#[test]
+fn a17_nothing_is_deleted_after_the_end() {
+    let mut life = Life::of(quickstart()).running();
+    life.master_exits(0, "");
+    for pod in &mut life.world.workers {
+        pod.phase = PodPhase::Succeeded;
+    }
+    life.world.now = clock(100_000);
+    life.pass();
+    assert_eq!(
+        (life.world.workers.len(), life.world.launcher_pods.len()),
+        (4, 1)
+    );
+    assert_eq!(planner::plan(&life.world).steps, [[]; 0]);
+}
+
+#[test]
+fn a17_workers_that_never_started_do_not_hold_a_claim_for_ever() {
+    let mut life = Life::of(quickstart()).running();
+    let worker = &mut life.world.workers[1];
+    (worker.phase, worker.ready, worker.begun) = (PodPhase::Pending, false, false);
+    life.master_exits(
+        124,
+        "initialisation: not all of 4 workers answered mpiexec within 300 s",
+    );
+    assert_eq!(life.world.workers.len(), 3);
+}
+
+#[test]
+fn a18_every_object_is_the_jobs_own() {
+    let life = created(quickstart());
+    for (kind, name, body) in &life.created {
+        let owner = &body["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["kind"], "OpenMPI", "{} {name}", kind.as_str());
+        assert_eq!(
+            (&owner["uid"], &owner["apiVersion"]),
+            (&json!("u"), &json!("muster.dev/v1alpha1"))
+        );
+    }
+}
+
+#[test]
+fn a18_an_account_that_may_read_pods_is_made_unless_one_is_given() {
+    let life = created(quickstart());
+    let role = life.object(&Kind::Role, "openmpi");
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]});
+    assert_eq!(role["rules"], json!([rule]));
+    life.object(&Kind::ServiceAccount, "openmpi");
+    life.object(&Kind::RoleBinding, "openmpi");
+    for pod in ["openmpi-master", "openmpi-worker-0"] {
+        assert_eq!(life.pod(pod)["serviceAccountName"], "openmpi");
+    }
+    let account = |(kind, ..): &&(Kind, String, Value)| *kind == Kind::ServiceAccount;
+    let at = life.created.iter().position(|entry| account(&entry));
+    let pod = life
+        .created
+        .iter()
+        .position(|(kind, ..)| *kind == Kind::Pod);
+    assert!(at < pod, "pods are refused without their account");
+    let life = created(with(json!({"serviceAccountName": "mine"})));
+    assert_eq!(life.created.iter().filter(account).count(), 0);
+}
+
+#[test]
+fn a19_without_a_command_the_master_sleeps() {
+    let life = created(with(json!({"exec": "null"})));
+    let command = &life.pod("openmpi-master")["containers"][0]["command"];
+    assert_eq!(command[4], "sleep infinity");
+}
+
+#[test]
+fn a21_the_library_path_is_forwarded() {
+    let life = created(quickstart());
+    let files = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"];
+    let parameters = files["mca-params.conf"].as_str().unwrap_or_default();
+    for line in [
+        "hwloc_base_binding_policy=none",
+        "rmaps_base_mapping_policy=slot",
+        "btl_tcp_if_exclude=lo,docker0",
+        "orte_keep_fqdn_hostnames=t",
+        "mca_base_env_list=LD_LIBRARY_PATH",
+    ] {
+        assert!(parameters.lines().any(|given| given == line), "{line}");
+    }
+}
+
+#[test]
+fn a22_transfers_are_the_sidecars() {
+    let life = created(with(
+        json!({"s3Secret": "keys", "downloadDataFrom": "s3://b/in",
+        "downloadDataTo": "in", "uploadDataFrom": "out", "uploadDataTo": "s3://b/out"}),
+    ));
+    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    assert_eq!(sidecar["envFrom"], json!([{"secretRef": {"name": "keys"}}]));
+    let words = sidecar["command"].as_array().cloned().unwrap_or_default();
+    let wanted = [
+        "--download-data-from",
+        "s3://b/in",
+        "--download-data-to",
+        "in",
+        "--upload-data-from",
+        "out",
+        "--upload-data-to",
+        "s3://b/out",
+    ];
+    assert_eq!(words[words.len() - 8..], wanted.map(Value::from));
+    let job = &life.pod("openmpi-worker-0")["containers"][0];
+    assert!(
+        job.get("envFrom").is_none(),
+        "the job does not see the keys"
+    );
+}
+
+#[test]
+fn a23_user_and_group_are_those_of_every_pod() {
+    let job = with(json!({"runAsUser": "1000", "runAsGroup": 1000, "supplementalGroups": "5,6"}));
+    let life = created(job);
+    let wanted = json!({"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
+        "supplementalGroups": [5, 6]});
+    for pod in ["openmpi-master", "openmpi-worker-0"] {
+        assert_eq!(life.pod(pod)["securityContext"], wanted);
+    }
+    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    assert!(sidecar.get("securityContext").is_none());
+}
+
+#[test]
+fn a24_workers_alone_use_the_network_of_their_node() {
+    for given in [json!("TRUE"), json!(true), json!(1), json!("true")] {
+        let life = created(with(json!({"useHostNetwork": given})));
+        assert_eq!(life.pod("openmpi-worker-0")["hostNetwork"], true);
+        assert_eq!(
+            life.pod("openmpi-worker-0")["dnsPolicy"],
+            "ClusterFirstWithHostNet"
+        );
+        assert!(life.pod("openmpi-master").get("hostNetwork").is_none());
+    }
+    for given in [json!("false"), json!(0), json!("null"), json!(false)] {
+        let life = created(with(json!({"useHostNetwork": given})));
+        assert!(life.pod("openmpi-worker-0").get("hostNetwork").is_none());
+    }
+}
+
+#[test]
+fn a25_lists_and_names_are_honoured() {
+    let life = created(with(
+        json!({"customResources": "rdma/hca=1,cpu=3", "cpu": "2",
+        "imagePullSecrets": "a,b", "schedulerName": "other", "serviceAccountName": "mine",
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}]}),
+    ));
+    for pod in ["openmpi-master", "openmpi-worker-0"] {
+        let spec = life.pod(pod);
+        assert_eq!(
+            spec["imagePullSecrets"],
+            json!([{"name": "a"}, {"name": "b"}])
+        );
+        assert_eq!(
+            (&spec["schedulerName"], &spec["serviceAccountName"]),
+            (&json!("other"), &json!("mine"))
+        );
+        let containers = spec["containers"].as_array().cloned().unwrap_or_default();
+        for container in containers {
+            let mounts = container["volumeMounts"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            assert!(
+                mounts.contains(&json!({"name": "v", "mountPath": "/v"})),
+                "{container}"
+            );
+        }
+    }
+    let limits = &life.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
+    assert_eq!(
+        *limits,
+        json!({"rdma/hca": "1", "cpu": "3"}),
+        "custom resources win"
+    );
+}
+
+#[test]
+fn there_is_no_second_try() {
+    let job = lowered(&quickstart());
+    assert_eq!(job.launcher.restart, RestartPolicy::Never);
+    assert_eq!(job.policy.backoff_limit, None);
+    let mut life = Life::of(quickstart()).running();
+    life.world.launcher_pods[0].deleting = true;
+    life.pass();
+    let failed = life.condition("Failed").expect("it failed");
+    assert_eq!(failed["reason"], "LauncherLost");
+    life.world.launcher_pods.clear();
+    life.pass();
+    assert!(
+        life.world.launcher_pods.is_empty(),
+        "the master is not made again"
+    );
+    assert!(life.world.workers.iter().all(|pod| pod.told_end));
+}
+
+#[test]
+fn a_job_that_is_ended_from_outside_takes_its_master_with_it() {
+    let mut life = Life::of(quickstart()).running();
+    life.world.workers[0].phase = PodPhase::Failed;
+    "Evicted".clone_into(&mut life.world.workers[0].reason);
+    life.pass();
+    life.pass();
+    assert_eq!(life.stored["status"]["muster"]["phase"], "Failed");
+    assert!(life.world.launcher_pods.is_empty());
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named() {
+    for (parameters, path) in [
+        (json!({"workers": "many"}), "spec.workers"),
+        (json!({"workers": -1}), "spec.workers"),
+        (json!({"gpu": 0.5}), "spec.gpu"),
+        (json!({"cpu": "fast"}), "spec.cpu"),
+        (json!({"exec": ["a"]}), "spec.exec"),
+        (json!({"exec": ""}), "spec.exec"),
+        (json!({"imagePullPolicy": "Often"}), "spec.imagePullPolicy"),
+        (json!({"imagePullSecrets": "a, b"}), "spec.imagePullSecrets"),
+        (json!({"nodeSelector": "a"}), "spec.nodeSelector"),
+        (json!({"customResources": "a=b"}), "spec.customResources"),
+        (
+            json!({"supplementalGroups": "1,-2"}),
+            "spec.supplementalGroups",
+        ),
+        (json!({"useHostNetwork": "maybe"}), "spec.useHostNetwork"),
+        (json!({"volumes": {}}), "spec.volumes"),
+        (json!({"name": "other"}), "spec.name"),
+        (json!({"namespace": "other"}), "spec.namespace"),
+        (json!({"downloadDataTo": "in"}), "spec.downloadDataFrom"),
+        (
+            json!({"uploadDataFrom": "o", "uploadDataTo": "s3://b"}),
+            "spec.s3Secret",
+        ),
+        (
+            json!({"uploadDataFrom": "o", "uploadDataTo": "s3:///b", "s3Secret": "k"}),
+            "spec.uploadDataTo",
+        ),
+    ] {
+        let said = refused(&with(parameters.clone()));
+        assert!(said.starts_with(path), "{parameters}: {said}");
+    }
+    let mut long = quickstart();
+    long["metadata"]["name"] = "a".repeat(54).into();
+    assert!(lowered(&long).worker_count() == 4, "63 characters fit");
+    long["metadata"]["name"] = "a".repeat(55).into();
+    assert!(refused(&long).starts_with("metadata.name"));
+}

@@ -1,0 +1,81 @@
+//! Policy: jobs whose pods come up by a script of their own. The launcher's last words tell whether it
+//! ever got to its program; workers are told of the end, and end by themselves, so that their logs stay.
+
+use serde_json::json;
+
+use super::workers;
+use crate::contract::{END_ANNOTATION, INIT_FAILED_WORDS};
+use crate::observed::{Observed, Pod, PodPhase};
+use crate::plan::{Action, Kind};
+use crate::status::Verdict;
+
+/// What such a script exits with when it gives up.
+const GAVE_UP: i32 = 124;
+
+/// Why the launcher never got to its program, if it did not. A program may exit with the same code, so
+/// the script's own words count.
+pub(super) fn failure(observed: &Observed, pod: &Pod) -> Option<String> {
+    let own = observed.job.bootstrap.as_ref()?;
+    let said = words(pod)?;
+    let place = match pod.node.as_str() {
+        "" => String::new(),
+        node => format!(" on {node}"),
+    };
+    let (ready, wanted) = (workers::ready(observed), observed.job.worker_count());
+    let mut message = format!(
+        "initialisation failed: {}{place} exited with {GAVE_UP}: {said}; {ready} of {wanted} workers are \
+         Ready, initTimeout is {} s",
+        pod.name, own.init_secs
+    );
+    let ended = workers::current(observed).filter(|pod| pod.phase == PodPhase::Failed);
+    for worker in ended.take(1) {
+        let how = worker.exit.as_ref().map(|exit| {
+            let words = words(worker).unwrap_or(exit.message.as_str());
+            format!(": {} exited with {} {words}", exit.container, exit.code)
+        });
+        message += &format!("; {} failed{}", worker.name, how.unwrap_or_default());
+    }
+    Some(message)
+}
+
+/// The script's last words, if it gave up.
+fn words(pod: &Pod) -> Option<&str> {
+    let exit = pod.exit.as_ref().filter(|exit| exit.code == GAVE_UP)?;
+    let said = exit.message.trim_end();
+    said.strip_prefix(INIT_FAILED_WORDS)
+}
+
+/// The launcher, on its way out before it ended.
+pub(super) fn deleted_launcher(observed: &Observed) -> Option<&Pod> {
+    observed.job.bootstrap.as_ref()?;
+    let mut pods = observed.launcher_pods.iter();
+    pods.find(|pod| pod.deleting && pod.phase != PodPhase::Succeeded)
+}
+
+/// Workers that run are told of the end; those that never started have no logs, and need not.
+pub(super) fn dismiss_workers(observed: &Observed) -> Vec<Action> {
+    let Some(outcome) = &observed.recorded.outcome else {
+        return Vec::new();
+    };
+    let how = match outcome.verdict {
+        Verdict::Succeeded => "Succeeded",
+        Verdict::Failed { .. } => "Failed",
+    };
+    let pods = workers::current(observed).filter(|pod| !pod.phase.is_over());
+    let actions = pods.filter_map(|pod| match pod.phase {
+        PodPhase::Pending if !pod.begun => Some(Action::Delete {
+            kind: Kind::Pod,
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }),
+        _ if pod.told_end => None,
+        _ => Some(Action::Patch {
+            kind: Kind::Pod,
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            subresource: None,
+            merge: json!({"metadata": {"annotations": {(END_ANNOTATION): how}}}),
+        }),
+    });
+    actions.collect()
+}
