@@ -77,7 +77,7 @@ int main(int argc, char **argv)
             pause_ms(100);
     } else if (rank == atoi(argv[1])) {
         /* So that the line above gets out: some launchers drop what ranks said just before. */
-        pause_ms(300);
+        pause_ms(1000);
         go_wrong(argv[2]);
     }
     meet();

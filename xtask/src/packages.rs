@@ -1,6 +1,9 @@
 //! Debian packages that a chore needs. Decides only which are missing, and installs those; must not
 //! know what they are used for.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -25,12 +28,45 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     }
     eprintln!("installing Debian packages: {wanted}");
     update_lists_once()?;
+    let _quiet = NoServices::hold()?;
     command::output(
         apt_get()
             .args(["install", "--yes", "--no-install-recommends"])
             .args(&missing),
     )?;
     Ok(())
+}
+
+/// Debian asks this file whether a package may start its service. A machine that is to run tests has
+/// not asked for a server on its network.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// While it lives, no package starts a service.
+struct NoServices {
+    ours: bool,
+}
+
+impl NoServices {
+    /// A policy that is there already is the machine's own.
+    fn hold() -> Result<Self> {
+        let ours = !Path::new(POLICY).exists();
+        if ours {
+            fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+                .and_then(|()| fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)))
+                .with_context(|| format!("cannot write {POLICY}"))?;
+        }
+        Ok(Self { ours })
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours
+            && let Err(error) = fs::remove_file(POLICY)
+        {
+            eprintln!("cannot remove {POLICY}: {error}; remove it, or no service starts any more");
+        }
+    }
 }
 
 fn is_installed(package: &str) -> Result<bool> {

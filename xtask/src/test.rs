@@ -44,10 +44,11 @@ enum Group {
     Cluster,
 }
 
-/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `kill`, `ip`, `pdsh`,
+/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
 /// `python3` for the launchers that are written in it, and two MPIs for jobs on this machine.
 const PACKAGES: &[&str] = &[
     "openssh-client",
+    "openssh-server",
     "procps",
     "iproute2",
     "pdsh",

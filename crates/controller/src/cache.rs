@@ -37,6 +37,20 @@ impl Cache {
         }
     }
 
+    /// Makes room for more kinds, and returns those that are new: they do not count as known before
+    /// their first list.
+    pub(crate) fn expect(&self, kinds: &[Kind]) -> Vec<Kind> {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |kind: &&Kind| !shelves.contains_key(*kind);
+        let new: Vec<Kind> = kinds.iter().filter(is_new).cloned().collect();
+        for kind in &new {
+            shelves.insert(kind.clone(), Shelf::default());
+        }
+        self.unlisted
+            .send_modify(|unlisted| unlisted.extend(new.iter().cloned()));
+        new
+    }
+
     /// Returns once every kind was listed.
     pub(crate) async fn listed(&self) {
         let mut unlisted = self.unlisted.subscribe();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use planner::job::{HostNames, LauncherAs, Owner, Transport};
-use planner::observed::{Key, Launcher, Observed, Pod, Service, Slot};
+use planner::observed::{AccountSlots, Key, Launcher, Observed, Pod, Service, Slot};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -42,6 +42,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
 
     let service = names.service(job);
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
+    let account = names.account(job);
     let launcher = names.launcher(job);
     let pod_group = match &context.site.gang {
         None => Slot::Absent,
@@ -81,6 +82,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         service,
         config,
         key,
+        account,
         pod_group,
         launcher,
         refused,
@@ -267,6 +269,22 @@ impl Names<'_> {
         match job.host_names {
             HostNames::Service => self.slot(&Kind::Service, &job.service_name(), Facts::service),
             HostNames::Pods => Slot::Absent,
+        }
+    }
+
+    /// The job's account with the API server; most have none.
+    fn account(&mut self, job: &Job) -> AccountSlots {
+        let Some(account) = &job.account else {
+            return AccountSlots::default();
+        };
+        let service_account = match account.given {
+            Some(_) => Slot::Absent,
+            None => self.slot(&Kind::ServiceAccount, &account.name, Facts::account),
+        };
+        AccountSlots {
+            service_account,
+            role: self.slot(&Kind::Role, &account.name, Facts::account),
+            binding: self.slot(&Kind::RoleBinding, &account.name, Facts::account),
         }
     }
 

@@ -138,7 +138,7 @@ impl Operator {
                 priorities: Priorities::default(),
                 patience: PATIENCE,
             };
-            let dirty = Arc::clone(&dirty);
+            let (dirty, cache) = (Arc::clone(&dirty), Arc::clone(&cache));
             let (watch, stop) = (watch.clone(), stop.clone());
             async move {
                 if !served.is_required {
@@ -147,8 +147,14 @@ impl Operator {
                         () = stop.clone() => return,
                     }
                 }
+                let more = cache.expect(served.also_makes).into_iter();
+                let more = more.map(|kind| watch.clone().children(kind));
                 let events = dirty.jobs(index).map(stream::iter).flatten();
-                control(context, &watch, events, scope.concurrency, stop).await;
+                let control = control(context, &watch, events, scope.concurrency, stop);
+                tokio::select! {
+                    () = control => {}
+                    () = for_ever(join_all(more)) => {}
+                }
             }
         });
         // When told to stop, controllers end once their last pass has; a pass that hangs may not
@@ -166,6 +172,12 @@ impl Operator {
         ensure!(stop.peek().is_some(), "the controllers ended by themselves");
         Ok(())
     }
+}
+
+/// Watches have no end; a set of none must not have one either.
+async fn for_ever<T>(watches: impl Future<Output = T>) {
+    watches.await;
+    std::future::pending().await
 }
 
 /// One controller for one resource.

@@ -60,6 +60,9 @@ impl Watch {
             Kind::Job => self.follow::<wire::Job>(kind).await,
             Kind::Service => self.follow::<wire::Service>(kind).await,
             Kind::ConfigMap => self.follow::<wire::ConfigMap>(kind).await,
+            Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
+                self.follow::<wire::AccountObject>(kind).await;
+            }
             Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
                 self.follow::<wire::PodGroup>(kind).await;
             }

@@ -14,11 +14,13 @@ use planner::{Kind, contract, observed};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
+mod account;
 mod job;
 mod pod;
 mod simple;
 mod user_job;
 
+pub(crate) use account::AccountObject;
 pub(crate) use job::Job;
 pub(crate) use pod::{Pod, PodFacts, Role};
 pub(crate) use simple::{ConfigMap, PodGroup, Service};
@@ -62,6 +64,7 @@ pub(crate) enum Facts {
     Pod(PodFacts),
     Job(Box<observed::Launcher>),
     PodGroup(Box<observed::PodGroup>),
+    Account(Box<observed::AccountObject>),
 }
 
 impl Facts {
@@ -96,6 +99,15 @@ impl Facts {
     pub(crate) fn pod_group(&self) -> Option<observed::PodGroup> {
         if let Self::PodGroup(group) = self {
             Some((**group).clone())
+        } else {
+            None
+        }
+    }
+
+    /// Of an object of a job's account.
+    pub(crate) fn account(&self) -> Option<observed::AccountObject> {
+        if let Self::Account(object) = self {
+            Some((**object).clone())
         } else {
             None
         }
@@ -171,6 +183,7 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
         Kind::ConfigMap => read::<ConfigMap>(text),
         Kind::Pod => read::<Pod>(text),
         Kind::Job => read::<Job>(text),
+        Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
         Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => read::<PodGroup>(text),
         Kind::Secret => unreachable!("answers about Secrets are never read"),
     }
@@ -206,6 +219,14 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
         Kind::Secret => ("", "v1", "Secret", "secrets"),
         Kind::Pod => ("", "v1", "Pod", "pods"),
         Kind::Job => ("batch", "v1", "Job", "jobs"),
+        Kind::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
+        Kind::Role => ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+        Kind::RoleBinding => (
+            "rbac.authorization.k8s.io",
+            "v1",
+            "RoleBinding",
+            "rolebindings",
+        ),
         Kind::VolcanoPodGroup => ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
         Kind::SchedulerPluginsPodGroup => {
             ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")

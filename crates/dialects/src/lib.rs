@@ -31,6 +31,7 @@ pub const RESOURCES: &[Resource] = &[
         kind: kubeflow::KIND,
         plural: kubeflow::PLURAL,
         is_required: true,
+        also_makes: &[],
         dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
     },
     Resource {
@@ -39,6 +40,7 @@ pub const RESOURCES: &[Resource] = &[
         kind: t9k_v1beta1::KIND,
         plural: t9k_v1beta1::PLURAL,
         is_required: false,
+        also_makes: &[],
         dialects: &[t9k_v1beta1::DIALECT],
     },
 ];
@@ -57,6 +59,9 @@ pub struct Resource {
     pub plural: &'static str,
     /// A cluster without it is not set up yet; others may be missing.
     pub is_required: bool,
+    /// Kinds of children that not every job has: they are watched only where this resource is
+    /// served.
+    pub also_makes: &'static [planner::Kind],
     /// The dialects of its objects; the first is that of an object which names none.
     pub dialects: &'static [Dialect],
 }

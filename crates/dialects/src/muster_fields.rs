@@ -7,8 +7,6 @@ use crate::FieldError;
 use crate::field::Field;
 use crate::fields::{Place, Reader};
 
-const SSH: &str = "SSH";
-const AGENT: &str = "Agent";
 const ON: &str = "On";
 const OFF: &str = "Off";
 
@@ -63,11 +61,7 @@ pub struct Muster {
 impl Muster {
     /// How mpirun reaches the workers, if the job says so.
     pub(crate) fn transport(&self) -> Option<Transport> {
-        match self.transport.as_str() {
-            AGENT => Some(Transport::Agent),
-            SSH => Some(Transport::Ssh),
-            _ => None,
-        }
+        Transport::named(&self.transport)
     }
 
     /// The launcher waits for its workers.
@@ -100,7 +94,11 @@ pub(crate) fn read(reader: &mut Reader, place: &Place<'_>) -> Muster {
 /// Everything that is wrong with them; none of them has a value when it is empty.
 pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
     for (name, value, words) in [
-        ("transport", &muster.transport, &[SSH, AGENT]),
+        (
+            "transport",
+            &muster.transport,
+            &[Transport::Ssh.as_str(), Transport::Agent.as_str()],
+        ),
         ("gate", &muster.gate, &[ON, OFF]),
         ("census", &muster.census, &[ON, OFF]),
     ] {

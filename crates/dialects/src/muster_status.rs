@@ -2,6 +2,7 @@
 //! dialect's own status and never instead of it. Decides the words; whether and when they are
 //! written is the dialect's report.
 
+use planner::job::Transport;
 use planner::text::truncated;
 use planner::{Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
@@ -40,6 +41,7 @@ impl Scene<'_> {
         let mut muster = json!({
             "dialect": self.dialect,
             "phase": phase(status),
+            "transport": status.transport.as_str(),
             "ready": format!("{}/{}", status.ready, status.wanted),
             "finished": status.outcome.is_some(),
             "conditions": [self.accepted(obstacle)],
@@ -73,7 +75,7 @@ impl Scene<'_> {
             "finished": false,
             "conditions": [self.accepted(Some(Obstacle { reason, message: problem }))],
         });
-        for kept in ["ready", "restarts", "replaced"] {
+        for kept in ["transport", "ready", "restarts", "replaced"] {
             if let Some(value) = self.stored.get(kept) {
                 muster[kept] = value.clone();
             }
@@ -130,6 +132,13 @@ pub(crate) fn replacements(muster: &Value) -> (u32, Option<String>) {
 pub(crate) fn dialect(job: &Value) -> &str {
     let muster = job.pointer("/status/muster").unwrap_or(&Value::Null);
     text(muster, "dialect")
+}
+
+/// The transport that the job was begun with: an operator that comes back with another default must
+/// not mix two of them in one job.
+pub(crate) fn transport(job: &Value) -> Option<Transport> {
+    let muster = job.pointer("/status/muster")?;
+    Transport::named(text(muster, "transport"))
 }
 
 /// The stored words are the last ones: the job was over when they were written.

@@ -5,6 +5,7 @@
 use dialects::kubeflow_v2beta1::DIALECT;
 use dialects::{FieldError, Finding, Report, Urgency};
 use jiff::Timestamp;
+use planner::job::Transport;
 use planner::{Count, Outcome, Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
 
@@ -30,6 +31,7 @@ fn waiting() -> Status {
         phase: Phase::Gathering,
         reason: Some(Reason::WaitingForWorkers),
         message: "0 of 2 workers run".to_owned(),
+        transport: Transport::Ssh,
         suspended: false,
         running: false,
         started_at: Some(clock(0)),

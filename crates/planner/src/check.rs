@@ -32,6 +32,11 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 if *kind == Kind::Secret && matches!(action, Action::Delete { .. }) {
                     keys_removed(observed, &mut found);
                 }
+                if let Action::Patch { merge, .. } = action
+                    && *kind == Kind::Role
+                {
+                    granted(observed, &merge["rules"], &mut found);
+                }
                 let counted = observed.recorded.replaced.as_ref() == Some(uid);
                 if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod && !counted {
                     removed(observed, [name].into_iter(), &mut found);
@@ -92,6 +97,12 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         Kind::Service => observed.service.is_absent(),
         Kind::ConfigMap => observed.config.is_absent(),
         Kind::Secret => observed.key.is_absent(),
+        Kind::ServiceAccount => observed.account.service_account.is_absent(),
+        Kind::Role => {
+            granted(observed, &object.body["rules"], found);
+            observed.account.role.is_absent()
+        }
+        Kind::RoleBinding => observed.account.binding.is_absent(),
         Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => observed.pod_group.is_absent(),
         Kind::Job => {
             created_launcher(observed, object, found);
@@ -117,6 +128,31 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
     };
     if !free {
         found.push(format!("{what} {name} is created on a name that is taken"));
+    }
+}
+
+/// Nobody is let into a pod that is not a worker of this job.
+fn granted(observed: &Observed, rules: &Value, found: &mut Vec<String>) {
+    let job = &observed.job;
+    let is_worker = |name: &Value| {
+        let index = name.as_str().and_then(|name| job.worker_index(name));
+        index.is_some_and(|index| index < job.worker_count())
+    };
+    let has = |list: &Value, word: &str| {
+        let items = list.as_array();
+        items.is_some_and(|items| items.iter().any(|item| item == word || item == "*"))
+    };
+    for rule in rules.as_array().into_iter().flatten() {
+        let names = rule["resourceNames"].as_array();
+        let own = names.is_some_and(|names| !names.is_empty() && names.iter().all(is_worker));
+        if has(&rule["resources"], "pods/exec") && !own {
+            found.push("a role lets its holder into pods that are not workers".to_owned());
+        }
+        let writes = ["create", "update", "patch", "delete", "escalate", "bind"];
+        let changes = writes.iter().any(|verb| has(&rule["verbs"], verb));
+        if !has(&rule["resources"], "pods/exec") && changes {
+            found.push("a role lets its holder change objects".to_owned());
+        }
     }
 }
 
@@ -237,7 +273,12 @@ fn own_uids(observed: &Observed) -> BTreeSet<&str> {
         observed.launcher.ours().map(|child| child.uid.as_str()),
         observed.key.ours().map(|child| child.uid.as_str()),
     ];
+    let slots = &observed.account;
+    let account = [&slots.service_account, &slots.role, &slots.binding];
+    let account = account.into_iter().filter_map(|slot| slot.ours());
+    let account = account.map(|child| child.uid.as_str());
     let pods = observed.workers.iter().chain(&observed.launcher_pods);
     let workers = pods.map(|pod| pod.uid.as_str());
-    children.into_iter().flatten().chain(workers).collect()
+    let children = children.into_iter().flatten();
+    children.chain(account).chain(workers).collect()
 }

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::contract::HOSTS_ANNOTATION;
 use crate::job::{
-    CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Role, Transport, Workers,
+    Account, CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
+    RestartPolicy, Right, Role, Transport, Workers,
 };
 use crate::observed::{
-    Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup, PodPhase, Refusal,
-    Service, Site, Slot,
+    AccountObject, Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup,
+    PodPhase, Refusal, Service, Site, Slot,
 };
 use crate::plan::{Action, Kind, Object, Plan};
 use crate::status::{Outcome, Recorded, Verdict};
@@ -76,6 +76,7 @@ pub fn job(name: &str) -> Job {
         },
         gang: GangWish::default(),
         tells_of_pods: false,
+        account: None,
     }
 }
 
@@ -130,6 +131,28 @@ impl Job {
         })
     }
 
+    /// Whose launcher may see pods, and go into the workers.
+    pub fn with_account(self) -> Self {
+        self.with(|job| {
+            let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
+            let see = Right {
+                resource: "pods",
+                verbs: &["get", "list", "watch"],
+                names: None,
+            };
+            let enter = Right {
+                resource: "pods/exec",
+                verbs: &["get", "create"],
+                names: Some(workers.collect()),
+            };
+            job.account = Some(Account {
+                name: job.launcher_name(),
+                given: None,
+                rights: vec![see, enter],
+            });
+        })
+    }
+
     /// Whose launcher waits for its workers.
     pub fn launcher_waits(self) -> Self {
         self.with(|job| job.launcher_start = LauncherStart::WhenWorkersReady)
@@ -138,23 +161,7 @@ impl Job {
 
 /// A world in which only the job exists.
 pub fn world(job: Job) -> Observed {
-    Observed {
-        now: noon(),
-        site: Site::default(),
-        job,
-        recorded: Recorded::default(),
-        service: Slot::Absent,
-        config: Slot::Absent,
-        key: Slot::Absent,
-        pod_group: Slot::Absent,
-        launcher: Slot::Absent,
-        launcher_pods: Vec::new(),
-        workers: Vec::new(),
-        foreign_pods: Vec::new(),
-        foreign_in_selection: false,
-        refused: Vec::new(),
-        priorities: BTreeMap::new(),
-    }
+    Observed::alone(job, Site::default(), noon())
 }
 
 /// A pod in its first moment.
@@ -322,6 +329,14 @@ impl Observed {
                 self.config = Slot::Ours(Config { uid, data });
             }
             Kind::Secret => self.key = Slot::Ours(Key { uid }),
+            Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
+                let uid = format!("{uid}-{}", object.kind.as_str());
+                *self.account_slot(&object.kind) = Slot::Ours(AccountObject {
+                    uid,
+                    rules: object.body["rules"].clone(),
+                    subjects: object.body["subjects"].clone(),
+                });
+            }
             Kind::Pod if object.name == self.job.launcher_name() => {
                 self.launcher_pods.push(pod(&object.name));
             }
@@ -345,6 +360,28 @@ impl Observed {
         pod.hosts = hosts.as_str().unwrap_or_default().to_owned();
     }
 
+    fn account_slot(&mut self, kind: &Kind) -> &mut Slot<AccountObject> {
+        match kind {
+            Kind::ServiceAccount => &mut self.account.service_account,
+            Kind::Role => &mut self.account.role,
+            _ => &mut self.account.binding,
+        }
+    }
+
+    fn patch_account(&mut self, kind: &Kind, merge: &Value) {
+        let Slot::Ours(object) = self.account_slot(kind) else {
+            panic!("no plan patches a {} that is not there", kind.as_str());
+        };
+        for (key, now) in [
+            ("rules", &mut object.rules),
+            ("subjects", &mut object.subjects),
+        ] {
+            if let Some(value) = merge.get(key) {
+                *now = value.clone();
+            }
+        }
+    }
+
     fn patch(&mut self, kind: &Kind, merge: &Value) {
         let spec = &merge["spec"];
         match (
@@ -356,6 +393,7 @@ impl Observed {
             (Kind::Service, Slot::Ours(now), _, _) => *now = service(now.uid.clone(), spec),
             (Kind::ConfigMap, _, Slot::Ours(now), _) => now.data = texts(&merge["data"]),
             (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
+            (Kind::Role | Kind::RoleBinding, ..) => self.patch_account(kind, merge),
             (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup, ..) => {
                 self.patch_pod_group(spec);
             }

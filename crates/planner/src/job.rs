@@ -54,6 +54,38 @@ pub struct Job {
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
+    /// What its launcher may ask of the API server; nothing when absent.
+    pub account: Option<Account>,
+}
+
+/// An account of the job's own with the API server: a ServiceAccount, a Role and the RoleBinding
+/// between them, all of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Name of the three objects.
+    pub name: String,
+    /// The user's own ServiceAccount, which is then bound instead of one that is made.
+    pub given: Option<String>,
+    /// What the account may do.
+    pub rights: Vec<Right>,
+}
+
+/// One thing that an account may do, in the core API group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// `pods`, `pods/exec`…
+    pub resource: &'static str,
+    /// `get`, `list`…
+    pub verbs: &'static [&'static str],
+    /// To these objects alone; to all of them in the namespace when absent.
+    pub names: Option<Vec<String>>,
+}
+
+impl Account {
+    /// Name of the ServiceAccount that pods run as.
+    pub fn service_account(&self) -> &str {
+        self.given.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// The custom resource that a job comes from.
@@ -103,6 +135,13 @@ impl Transport {
             Self::Ssh => "SSH",
             Self::Agent => "Agent",
         }
+    }
+
+    /// The transport that the word means.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Ssh, Self::Agent]
+            .into_iter()
+            .find(|transport| transport.as_str() == word)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Observed {
     pub config: Slot<Config>,
     /// The Secret with the key pair or the certificates; its contents are never read.
     pub key: Slot<Key>,
+    /// The job's account with the API server; looked at only where the job has one.
+    pub account: AccountSlots,
     /// The PodGroup; looked at only where the site has a gang scheduler.
     pub pod_group: Slot<PodGroup>,
     /// The launcher's Job.
@@ -45,6 +47,30 @@ pub struct Observed {
     pub refused: Vec<Refusal>,
     /// Values of the priority classes that the templates name, where they exist.
     pub priorities: BTreeMap<String, i32>,
+}
+
+impl Observed {
+    /// A job for which nothing exists yet.
+    pub fn alone(job: Job, site: Site, now: Timestamp) -> Self {
+        Self {
+            now,
+            site,
+            job,
+            recorded: Recorded::default(),
+            service: Slot::Absent,
+            config: Slot::Absent,
+            account: AccountSlots::default(),
+            key: Slot::Absent,
+            pod_group: Slot::Absent,
+            launcher: Slot::Absent,
+            launcher_pods: Vec::new(),
+            workers: Vec::new(),
+            foreign_pods: Vec::new(),
+            foreign_in_selection: false,
+            refused: Vec::new(),
+            priorities: BTreeMap::new(),
+        }
+    }
 }
 
 /// Settings of the operator that reach into the objects of a job.
@@ -70,9 +96,10 @@ pub enum GangScheduler {
 }
 
 /// A name that the job needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Slot<T> {
     /// Nobody holds it.
+    #[default]
     Absent,
     /// The job's own object holds it.
     Ours(T),
@@ -125,6 +152,28 @@ pub struct Config {
 pub struct Key {
     /// UID, for deletes.
     pub uid: String,
+}
+
+/// The objects of a job's account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccountSlots {
+    /// The ServiceAccount.
+    pub service_account: Slot<AccountObject>,
+    /// The Role.
+    pub role: Slot<AccountObject>,
+    /// The RoleBinding.
+    pub binding: Slot<AccountObject>,
+}
+
+/// What matters of an object of a job's account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountObject {
+    /// UID, for patches that must not hit a successor.
+    pub uid: String,
+    /// Of a Role: its `rules` as they stand, or null.
+    pub rules: Value,
+    /// Of a RoleBinding: its `subjects` as they stand, or null.
+    pub subjects: Value,
 }
 
 /// What matters of the PodGroup.

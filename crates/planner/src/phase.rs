@@ -3,7 +3,7 @@
 
 use crate::job::HostNames;
 use crate::observed::Observed;
-use crate::plan::{launcher, verdict, workers};
+use crate::plan::{account, launcher, verdict, workers};
 
 /// The situation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub enum Phase {
     /// Entered when somebody else's object holds a name the job needs, or the API server
     /// refused one of its objects; left when that passes. Nothing is changed meanwhile.
     Blocked,
-    /// Entered when Service, ConfigMap or key are missing; left when they exist.
+    /// Entered when Service, ConfigMap, key or account are missing; left when they exist.
     Preparing,
     /// Entered when workers are wanted that do not run yet; left when all run.
     Gathering,
@@ -40,7 +40,10 @@ impl Phase {
         let clean = recorded && crate::plan::cleanup::is_done(observed);
         let blocked = crate::plan::blocked::by(observed).is_some();
         let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
-        let prepared = named && observed.config.ours().is_some() && observed.key.ours().is_some();
+        let prepared = named
+            && observed.config.ours().is_some()
+            && observed.key.ours().is_some()
+            && account::exists(observed);
         let gathered = workers::all_running(observed);
         let launched = launcher::running_pods(observed) > 0;
 

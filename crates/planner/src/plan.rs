@@ -10,6 +10,7 @@ use crate::observed::{GangScheduler, Observed};
 use crate::phase::Phase;
 use crate::status::Status;
 
+pub(crate) mod account;
 pub(crate) mod blocked;
 pub(crate) mod cleanup;
 pub(crate) mod deadline;
@@ -127,6 +128,12 @@ pub enum Kind {
     Pod,
     /// batch/v1
     Job,
+    /// core/v1
+    ServiceAccount,
+    /// rbac.authorization.k8s.io/v1
+    Role,
+    /// rbac.authorization.k8s.io/v1
+    RoleBinding,
     /// scheduling.volcano.sh/v1beta1
     VolcanoPodGroup,
     /// scheduling.x-k8s.io/v1alpha1
@@ -142,6 +149,9 @@ impl Kind {
             Self::Secret => "Secret",
             Self::Pod => "Pod",
             Self::Job => "Job",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::Role => "Role",
+            Self::RoleBinding => "RoleBinding",
             Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup => "PodGroup",
         }
     }
@@ -226,8 +236,18 @@ pub fn plan(observed: &Observed) -> Plan {
         ]),
         // The launcher comes last: where a worker is refused, it must not start and fail.
         Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
-            [identity::ensure(observed), gang::ensure(observed)].concat(),
-            [retry::remove_counted(observed), workers::ensure(observed)].concat(),
+            [
+                identity::ensure(observed),
+                account::ensure(observed),
+                gang::ensure(observed),
+            ]
+            .concat(),
+            [
+                account::bind(observed),
+                retry::remove_counted(observed),
+                workers::ensure(observed),
+            ]
+            .concat(),
             [launcher::align(observed), hosts::tell(observed)].concat(),
         ]),
     };

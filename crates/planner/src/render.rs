@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::contract::{APP_LABEL, JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use crate::job::{Job, Owner};
 
+pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod hostfile;
 pub(crate) mod identity;

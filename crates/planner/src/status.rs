@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use crate::job::Transport;
 use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::reason::Reason;
@@ -16,6 +17,8 @@ pub struct Status {
     pub reason: Option<Reason>,
     /// The same in one sentence.
     pub message: String,
+    /// How mpirun reaches the workers.
+    pub transport: Transport,
     /// The user holds the job.
     pub suspended: bool,
     /// A launcher pod and every worker run.

@@ -13,7 +13,7 @@ use crate::jobs::MpiJob;
 /// The program in which one rank goes wrong, see `e2e/images/misbehave.c`.
 pub const MISBEHAVE: &str = "/home/mpiuser/misbehave";
 /// What it waits between saying that all ranks met and going wrong.
-const MISBEHAVE_PAUSE: Duration = Duration::from_millis(300);
+const MISBEHAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// An image without ssh.
 pub fn image(mpi: Mpi) -> String {
@@ -95,7 +95,7 @@ mod tests {
     fn a_time_is_read_from_what_was_said() {
         let said = "noise\nall 3 ranks met at 100.250\n";
         let at = misbehaved_at(said).expect("it is there");
-        assert_eq!(at, UNIX_EPOCH + Duration::from_millis(100_550));
+        assert_eq!(at, UNIX_EPOCH + Duration::from_millis(101_250));
         misbehaved_at("noise").expect_err("nobody met");
     }
 

@@ -24,7 +24,9 @@ fn ranks_that_all_ran_in_the_launcher_fail_the_job_at_once() -> Result<()> {
             "ranks not distributed: failed {:.1} s after it was created",
             job.age().as_secs_f64()
         ));
-        ensure!(job.tries()? == 1, "another try would end the same way");
+        // The kubelet starts the container again at once, and may be quicker than its end.
+        let tries = job.tries()?;
+        ensure!(tries <= 2, "{tries} tries, and each ends the same way");
         Ok(())
     })
 }

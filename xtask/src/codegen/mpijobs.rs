@@ -347,6 +347,7 @@ pub(super) fn muster_status() -> Value {
             "startTime": {"type": "string", "format": "date-time", "description": "When the job started, where the API has no other place for it."},
             "replaced": {"type": "string", "description": "UID of the last pod that was made again."},
             "restarts": {"type": "integer", "format": "int32", "description": "Pods that were made again after a failure."},
+            "transport": {"type": "string", "description": "How mpirun reaches the workers: SSH or Agent."},
             "reason": {"type": "string", "description": "Why the job waits, or why it failed, in one word."},
         },
     })

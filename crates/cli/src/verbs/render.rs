@@ -1,13 +1,11 @@
 //! `muster render FILE`: every object that a job becomes, as the planner would make it on an empty
 //! cluster. Knows nothing of what those objects hold.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use jiff::Timestamp;
 use planner::job::LauncherStart;
-use planner::observed::{Observed, Site, Slot};
-use planner::{Action, Job, Recorded};
+use planner::observed::{Observed, Site};
+use planner::{Action, Job};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Output, RenderArgs};
@@ -60,23 +58,7 @@ pub(crate) fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
 fn children(mut job: Job, site: &Site) -> Vec<Value> {
     job.launcher_start = LauncherStart::AtOnce;
     job.policy.suspended = false;
-    let observed = Observed {
-        now: Timestamp::UNIX_EPOCH,
-        site: site.clone(),
-        job,
-        recorded: Recorded::default(),
-        service: Slot::Absent,
-        config: Slot::Absent,
-        key: Slot::Absent,
-        pod_group: Slot::Absent,
-        launcher: Slot::Absent,
-        launcher_pods: Vec::new(),
-        workers: Vec::new(),
-        foreign_pods: Vec::new(),
-        foreign_in_selection: false,
-        refused: Vec::new(),
-        priorities: BTreeMap::new(),
-    };
+    let observed = Observed::alone(job, site.clone(), Timestamp::UNIX_EPOCH);
     let steps = planner::plan(&observed).steps;
     let created = steps
         .into_iter()

@@ -96,5 +96,7 @@ async fn stay(args: &UpArgs) -> Result<u8> {
     }
     let _ = fs::remove_file(&kubeconfig);
     local.end().await;
+    // Whoever waits for the lock waits for the end of this process: the kernel lets it go then.
+    std::mem::forget(run);
     Ok(0)
 }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Command;
 
-use crate::world::{World, ended, hello, job, until};
+use crate::world::{World, ended, hello, job, lines, until};
 
 #[test]
 fn ranks_run_on_hosts_of_their_own_and_stdout_is_the_program_s_alone() {
@@ -23,11 +23,11 @@ fn ranks_run_on_hosts_of_their_own_and_stdout_is_the_program_s_alone() {
     assert!(run.stderr.contains("hello succeeded"), "{}", run.stderr);
     assert!(world.processes().is_empty());
     let logs = world.run(&["logs", "@last"]);
-    assert_eq!(logs.stdout.lines().count(), 4, "{}", logs.stderr);
+    assert_eq!(lines(&logs.stdout).len(), 4, "{}", logs.stderr);
     let get = world.run(&["get", "--local"]);
     assert!(get.stdout.contains("Succeeded"), "{}", get.stdout);
     let quiet = world.run(&["-q", "run", &file]);
-    assert_eq!(quiet.stderr, "");
+    assert!(lines(&quiet.stderr).is_empty(), "{}", quiet.stderr);
 }
 
 #[test]

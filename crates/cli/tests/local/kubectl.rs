@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::world::{Ended, World, ended, hello};
+use crate::world::{Ended, World, ended, hello, lines};
 
 struct Up {
     world: World,
@@ -68,7 +68,7 @@ fn apply_get_describe_logs_wait_and_delete() {
     let pods = up.ok(&["get", "pods", "-o", "wide"]);
     assert!(pods.contains("hello-worker-1"), "{pods}");
     let log = up.ok(&["logs", "job/hello-launcher"]);
-    let mut hosts: Vec<&str> = log.lines().collect();
+    let mut hosts = lines(&log);
     hosts.sort_unstable();
     assert_eq!(hosts, ["hello-worker-0", "hello-worker-1"], "{log}");
     let described = up.ok(&["describe", "mpijob", "hello"]);
@@ -113,7 +113,7 @@ fn a_suspended_job_is_resumed_and_the_same_verbs_work() {
     let wait = up.world.run(&["wait", "--local", "hello"]);
     assert_eq!(wait.code, 0, "{}", wait.stderr);
     let logs = up.world.run(&["logs", "--local", "hello"]);
-    assert_eq!(logs.stdout.lines().count(), 2, "{}", logs.stderr);
+    assert_eq!(lines(&logs.stdout).len(), 2, "{}", logs.stderr);
     let cancel = up.world.run(&["cancel", "--local", "hello"]);
     assert_eq!(
         cancel.stdout, "mpijob.kubeflow.org/hello deleted\n",

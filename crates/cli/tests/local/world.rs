@@ -174,6 +174,13 @@ pub(crate) fn ended_within(patience: Duration, mut command: Command) -> Ended {
     }
 }
 
+/// The lines of a program, without one of mpirun's own: Open MPI may lose a race with its child, and
+/// then warns of it on stderr, which is part of every log.
+pub(crate) fn lines(text: &str) -> Vec<&str> {
+    let warning = |line: &&str| line.contains("plm:rsh: Warning: setpgid");
+    text.lines().filter(|line| !warning(line)).collect()
+}
+
 /// Polls until something holds.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();

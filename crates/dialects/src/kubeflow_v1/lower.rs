@@ -134,6 +134,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         policy: policy(job)?,
         gang: hub::gang(job)?,
         tells_of_pods: false,
+        account: None,
     })
 }
 

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::defaults;
 use super::types::{MpiJob, Muster, RunPolicy, WORKER};
 use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
-use crate::FieldError;
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
 use crate::names::dns_1035_problems;
+use crate::{FieldError, muster_status};
 
 const RESTART_POLICIES: [&str; 2] = ["Never", "OnFailure"];
 
@@ -26,7 +26,9 @@ const HOW: Version = Version {
 
 /// What was asked for, or everything that is wrong with it.
 pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
-    HOW.lower(object)
+    let mut job = HOW.lower(object)?;
+    job.transport = job.transport.or_else(|| muster_status::transport(object));
+    Ok(job)
 }
 
 /// Everything that is wrong with the values of a job, defaulted or not.
@@ -99,6 +101,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         policy: policy(&spec.run_policy, &spec.muster)?,
         gang: hub::gang(job)?,
         tells_of_pods: false,
+        account: None,
     })
 }
 

@@ -163,6 +163,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         },
         gang: GangWish::default(),
         tells_of_pods: true,
+        account: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Policy: what stands in the way of a job from outside, and what may be tried all the same.
 
+use super::account;
 use crate::job::Transport;
 use crate::observed::{Observed, Refusal};
 use crate::plan::{Action, Kind};
@@ -84,7 +85,9 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
     ];
     let taken = names.into_iter().find(|(foreign, _, _)| *foreign);
     taken
-        .map(|(_, kind, name)| Block::Name { kind, name })
+        .map(|(_, kind, name)| (kind, name))
+        .or_else(|| account::foreign(observed))
+        .map(|(kind, name)| Block::Name { kind, name })
         .or_else(|| {
             let name = observed.foreign_pods.first()?.clone();
             Some(Block::Name {

@@ -62,6 +62,7 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
         phase,
         reason,
         message,
+        transport: observed.job.transport(&observed.site),
         suspended,
         running: phase == Phase::Running && launcher::exists(observed),
         started_at: match (suspended, observed.recorded.suspended) {
@@ -191,6 +192,9 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         Kind::Service
         | Kind::ConfigMap
         | Kind::Secret
+        | Kind::ServiceAccount
+        | Kind::Role
+        | Kind::RoleBinding
         | Kind::VolcanoPodGroup
         | Kind::SchedulerPluginsPodGroup => {
             format!(

@@ -22,17 +22,25 @@ fn jobs() -> impl Strategy<Value = Job> {
         clean,
         start,
         0..4_u32,
-        any::<[bool; 5]>(),
+        any::<[bool; 6]>(),
         prop::option::of(0..90_u32),
     )
         .prop_map(
-            |(mpi, clean, start, workers, [as_host, elastic, suspended, pods, again], secs)| {
+            |(
+                mpi,
+                clean,
+                start,
+                workers,
+                [as_host, elastic, suspended, pods, again, account],
+                secs,
+            )| {
                 let job = if workers == 0 {
                     job("demo")
                 } else {
                     job("demo").workers(workers)
                 };
                 let job = if pods { job.of_pods() } else { job };
+                let job = if account { job.with_account() } else { job };
                 job.with(|job| {
                     if pods && again {
                         job.launcher.restart = RestartPolicy::ExitCode;
@@ -68,6 +76,8 @@ enum Happening {
     LauncherGone,
     ServiceGone,
     ServiceForeign,
+    RightsEdited,
+    RightsForeign,
     ConfigEdited,
     StrayPod,
     ForeignWorker(u8),
@@ -101,6 +111,8 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::LauncherGone),
         1 => Just(Happening::ServiceGone),
         1 => Just(Happening::ServiceForeign),
+        1 => Just(Happening::RightsEdited),
+        1 => Just(Happening::RightsForeign),
         1 => Just(Happening::ConfigEdited),
         1 => Just(Happening::StrayPod),
         1 => any::<u8>().prop_map(Happening::ForeignWorker),
@@ -182,13 +194,11 @@ fn happen(world: &mut Observed, happening: Happening) {
             world.launcher = Slot::Absent;
             world.launcher_pods.clear();
         }
-        Happening::ServiceGone => world.service = Slot::Absent,
-        Happening::ServiceForeign => world.service = Slot::Foreign,
-        Happening::ConfigEdited => {
-            if let Slot::Ours(config) = &mut world.config {
-                config.data.clear();
-            }
-        }
+        Happening::ServiceGone
+        | Happening::ServiceForeign
+        | Happening::RightsEdited
+        | Happening::RightsForeign
+        | Happening::ConfigEdited => meddle(world, &happening),
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
         Happening::ForeignWorker(index) => lose_name(world, index),
         Happening::Refused(kind, index) => {
@@ -199,11 +209,35 @@ fn happen(world: &mut Observed, happening: Happening) {
             *world = world.clone().refusing(kind, &name, 403, "no");
         }
         Happening::Suspend(suspended) => world.job.policy.suspended = suspended,
-        Happening::Scale(count) => {
-            if let Some(workers) = &mut world.job.workers {
-                workers.count = count;
+        Happening::Scale(count) => scale(world, count),
+    }
+}
+
+/// Somebody else touches an object of the job that is no pod.
+fn meddle(world: &mut Observed, happening: &Happening) {
+    match happening {
+        Happening::ServiceGone => world.service = Slot::Absent,
+        Happening::ServiceForeign => world.service = Slot::Foreign,
+        Happening::RightsEdited => {
+            if let Slot::Ours(role) = &mut world.account.role {
+                role.rules = serde_json::json!([]);
             }
         }
+        Happening::RightsForeign => world.account.binding = Slot::Foreign,
+        _ => {
+            if let Slot::Ours(config) = &mut world.config {
+                config.data.clear();
+            }
+        }
+    }
+}
+
+fn scale(world: &mut Observed, count: u32) {
+    if let Some(workers) = &mut world.job.workers {
+        workers.count = count;
+    }
+    if world.job.account.is_some() {
+        world.job = world.job.clone().with_account();
     }
 }
 

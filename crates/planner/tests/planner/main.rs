@@ -1,5 +1,6 @@
 //! Policy tests: `plan()` through its public face, one file for each question.
 //!
+//! - `account`: what a launcher may ask of the API server
 //! - `agent`: the agent in pods, the gate, and what the agent says
 //! - `golden`: the children of the plainest job, byte for byte
 //! - `pods`: what pods and Job look like when users ask for more
@@ -15,6 +16,7 @@
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `laws`: properties that hold for every job and every history
 
+mod account;
 mod agent;
 mod cleanup;
 mod deadline;

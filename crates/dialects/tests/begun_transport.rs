@@ -1,0 +1,53 @@
+//! A job that names no transport keeps the one it was begun with, whatever the operator's default
+//! is by now.
+
+use std::path::Path;
+
+use dialects::kubeflow_v2beta1::DIALECT;
+use planner::job::Transport;
+use planner::observed::{Observed, Site};
+use serde_json::Value;
+
+fn job() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pi.yaml");
+    #[expect(clippy::disallowed_methods, reason = "examples are files")]
+    let text = std::fs::read_to_string(path).expect("the example can be read");
+    let mut job: Value = serde_saphyr::from_str(&text).expect("the example is YAML");
+    job["metadata"]["namespace"] = "default".into();
+    job["metadata"]["uid"] = "7".into();
+    job
+}
+
+fn reported(job: &Value, transport: Transport) -> Value {
+    let site = Site {
+        transport,
+        ..Site::default()
+    };
+    let wanted = (DIALECT.lower)(job).expect("the example is valid");
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let plan = planner::plan(&Observed::alone(wanted, site, now));
+    let finding = dialects::Finding::Planned(&plan.status);
+    let mut job = job.clone();
+    job["status"] = (DIALECT.report)(&job, &finding, now).status;
+    job
+}
+
+#[test]
+fn the_default_of_the_first_day_holds_for_the_whole_life() {
+    let job = job();
+    let fresh = (DIALECT.lower)(&job).expect("the example is valid");
+    assert_eq!(fresh.transport, None, "nothing was begun");
+    for begun in [Transport::Ssh, Transport::Agent] {
+        let job = reported(&job, begun);
+        let later = (DIALECT.lower)(&job).expect("it is still valid");
+        assert_eq!(later.transport, Some(begun));
+    }
+}
+
+#[test]
+fn what_the_job_says_itself_comes_first() {
+    let mut job = reported(&job(), Transport::Agent);
+    job["spec"]["muster"]["transport"] = "SSH".into();
+    let edited = (DIALECT.lower)(&job).expect("it is valid");
+    assert_eq!(edited.transport, Some(Transport::Ssh));
+}

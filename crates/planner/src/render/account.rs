@@ -1,0 +1,81 @@
+//! ServiceAccount, Role and RoleBinding of a job: who its launcher is for the API server, and what it
+//! may do there.
+
+use serde_json::{Value, json};
+
+use super::metadata;
+use crate::job::{Account, Job, Right};
+use crate::plan::{Kind, Object};
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// The ServiceAccount.
+pub(crate) fn service_account(job: &Job, account: &Account) -> Object {
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(job, &account.name),
+    });
+    object(Kind::ServiceAccount, account, body)
+}
+
+/// The Role.
+pub(crate) fn role(job: &Job, account: &Account) -> Object {
+    let body = json!({
+        "apiVersion": RBAC_VERSION,
+        "kind": "Role",
+        "metadata": metadata(job, &account.name),
+        "rules": rules(account),
+    });
+    object(Kind::Role, account, body)
+}
+
+/// Its rules, spelled as the API server gives them back.
+pub(crate) fn rules(account: &Account) -> Value {
+    // A rule that names nothing would mean everything.
+    let names_none = |right: &&Right| right.names.as_ref().is_some_and(Vec::is_empty);
+    let rights = account.rights.iter();
+    rights
+        .filter(|right| !names_none(right))
+        .map(rule)
+        .collect()
+}
+
+fn rule(right: &Right) -> Value {
+    let mut rule = json!({
+        "apiGroups": [""],
+        "resources": [right.resource],
+        "verbs": right.verbs,
+    });
+    if let Some(names) = &right.names {
+        rule["resourceNames"] = json!(names);
+    }
+    rule
+}
+
+/// The RoleBinding.
+pub(crate) fn binding(job: &Job, account: &Account) -> Object {
+    let body = json!({
+        "apiVersion": RBAC_VERSION,
+        "kind": "RoleBinding",
+        "metadata": metadata(job, &account.name),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": account.name},
+        "subjects": subjects(job, account),
+    });
+    object(Kind::RoleBinding, account, body)
+}
+
+/// Whom it binds.
+pub(crate) fn subjects(job: &Job, account: &Account) -> Value {
+    json!([{
+        "kind": "ServiceAccount",
+        "name": account.service_account(),
+        "namespace": job.owner.namespace,
+    }])
+}
+
+fn object(kind: Kind, account: &Account, body: Value) -> Object {
+    let name = account.name.clone();
+    Object { kind, name, body }
+}

@@ -1,0 +1,215 @@
+//! The account of a job with the API server: made before the launcher, kept in step with the job,
+//! and never anybody else's.
+
+use planner::fixtures::{job, world};
+use planner::observed::{AccountObject, Slot};
+use planner::{Action, Because, Job, Kind, Observed, Phase, Reason, WaitingOn, check, plan};
+use serde_json::json;
+
+use super::{created_one, deed, deeds, patch};
+
+const NAME: &str = "demo-launcher";
+
+fn demo() -> Job {
+    job("demo").workers(2).of_pods().with_account()
+}
+
+fn site(job: Job) -> Observed {
+    world(job).with(|world| world.site.agent_image = Some("muster-agent".to_owned()))
+}
+
+#[test]
+fn the_role_comes_before_its_binding_and_both_before_the_launcher() {
+    let steps = plan(&site(demo())).steps;
+    let kinds: Vec<Vec<String>> = steps
+        .iter()
+        .map(|step| step.iter().map(deed).collect())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            vec![
+                "create ConfigMap demo-config",
+                "create Secret demo-agent",
+                "create ServiceAccount demo-launcher",
+                "create Role demo-launcher",
+            ],
+            vec![
+                "create RoleBinding demo-launcher",
+                "create Pod demo-worker-0",
+                "create Pod demo-worker-1",
+            ],
+            vec!["create Pod demo-launcher"],
+        ]
+    );
+}
+
+#[test]
+fn its_objects_are_the_jobs_own_and_say_what_it_may_do() {
+    let made = plan(&site(demo()));
+    let account = created_one(&made, Kind::ServiceAccount, NAME);
+    assert_eq!(account["metadata"]["ownerReferences"][0]["uid"], "uid-demo");
+    assert_eq!(account["metadata"]["labels"]["app"], "demo");
+    let role = created_one(&made, Kind::Role, NAME);
+    assert_eq!(
+        role["rules"],
+        json!([
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {
+                "apiGroups": [""],
+                "resources": ["pods/exec"],
+                "verbs": ["get", "create"],
+                "resourceNames": ["demo-worker-0", "demo-worker-1"],
+            },
+        ])
+    );
+    let binding = created_one(&made, Kind::RoleBinding, NAME);
+    assert_eq!(
+        binding["roleRef"],
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME})
+    );
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": NAME, "namespace": "team-a"}])
+    );
+}
+
+#[test]
+fn a_job_without_one_has_none() {
+    let made = deeds(&plan(&site(job("demo").workers(2).of_pods())));
+    let account = ["ServiceAccount", "Role", "RoleBinding"];
+    let one = |deed: &String| account.iter().any(|kind| deed.contains(kind));
+    assert!(!made.iter().any(one), "{made:?}");
+}
+
+#[test]
+fn rights_follow_the_number_of_workers() {
+    let more = site(demo()).settled().with(|world| {
+        let job = world.job.clone().workers(3).with_account();
+        world.job = job;
+    });
+    let names = patch_of(&more, &Kind::Role)["rules"][1]["resourceNames"].clone();
+    assert_eq!(
+        names,
+        json!(["demo-worker-0", "demo-worker-1", "demo-worker-2"])
+    );
+    let settled = more.settled();
+    assert!(plan(&settled).steps.is_empty());
+}
+
+fn patch_of(world: &Observed, wanted: &Kind) -> serde_json::Value {
+    let steps = plan(world).steps;
+    let found = steps.iter().flatten().find_map(|action| match action {
+        Action::Patch { kind, merge, .. } if kind == wanted => Some(merge.clone()),
+        _ => None,
+    });
+    found.expect("the plan patches it")
+}
+
+#[test]
+fn a_right_that_names_nothing_is_not_written_since_it_would_mean_everything() {
+    let made = plan(&site(job("demo").of_pods().with_account()));
+    let role = created_one(&made, Kind::Role, NAME);
+    assert_eq!(role["rules"].as_array().map(Vec::len), Some(1), "{role}");
+}
+
+#[test]
+fn rights_that_somebody_changed_are_put_right_and_the_account_is_left_alone() {
+    let settled = || site(demo()).settled();
+    let widened = settled().with(|world| {
+        if let Slot::Ours(role) = &mut world.account.role {
+            role.rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+        }
+    });
+    assert_eq!(deeds(&plan(&widened)), ["patch Role demo-launcher"]);
+    let rebound = settled().with(|world| {
+        if let Slot::Ours(binding) = &mut world.account.binding {
+            binding.subjects = json!([{"kind": "User", "name": "eve"}]);
+        }
+    });
+    assert_eq!(
+        patch(&plan(&rebound))["subjects"],
+        json!([{"kind": "ServiceAccount", "name": NAME, "namespace": "team-a"}])
+    );
+    assert!(plan(&settled()).steps.is_empty());
+    let gone = settled().with(|world| world.account.service_account = Slot::Absent);
+    assert_eq!(deeds(&plan(&gone)), ["create ServiceAccount demo-launcher"]);
+}
+
+#[test]
+fn an_account_that_the_user_names_is_bound_and_not_made() {
+    let job = demo().with(|job| {
+        if let Some(account) = &mut job.account {
+            account.given = Some("trainer".to_owned());
+        }
+    });
+    let made = plan(&site(job.clone()));
+    assert!(!deeds(&made).contains(&"create ServiceAccount demo-launcher".to_owned()));
+    let binding = created_one(&made, Kind::RoleBinding, NAME);
+    assert_eq!(binding["subjects"][0]["name"], "trainer");
+    let settled = site(job).settled();
+    assert_eq!(plan(&settled).status.phase, Phase::Gathering);
+}
+
+#[test]
+fn a_name_held_by_others_stops_the_job_and_is_named() {
+    type Take = fn(&mut Observed);
+    let takes: [(Take, Kind); 3] = [
+        (
+            |world| world.account.service_account = Slot::Foreign,
+            Kind::ServiceAccount,
+        ),
+        (|world| world.account.role = Slot::Foreign, Kind::Role),
+        (
+            |world| world.account.binding = Slot::Foreign,
+            Kind::RoleBinding,
+        ),
+    ];
+    for (take, kind) in takes {
+        let plan = plan(&site(demo()).with(take));
+        assert!(plan.steps.is_empty(), "hands off: {:?}", deeds(&plan));
+        assert_eq!(plan.status.reason, Some(Reason::NameTaken));
+        let message = &plan.status.message;
+        assert!(message.contains(NAME), "{message}");
+        let name = NAME.to_owned();
+        assert_eq!(
+            plan.because,
+            Because::Waiting(WaitingOn::Name { kind, name })
+        );
+    }
+}
+
+#[test]
+fn a_role_that_opens_other_pods_breaks_a_law() {
+    let wide = site(demo()).with(|world| {
+        if let Some(account) = &mut world.job.account {
+            account.rights[1].names = Some(vec!["db-0".to_owned()]);
+        }
+    });
+    let broken = check::violations(&wide, &plan(&wide));
+    assert_eq!(
+        broken,
+        ["a role lets its holder into pods that are not workers"]
+    );
+    let any = wide.with(|world| {
+        if let Some(account) = &mut world.job.account {
+            account.rights[1].names = None;
+        }
+    });
+    assert!(!check::violations(&any, &plan(&any)).is_empty());
+    let patched = site(demo()).settled().with(|world| {
+        let uid = "uid-demo-launcher-Role".to_owned();
+        world.account.role = Slot::Ours(AccountObject {
+            uid,
+            rules: json!([]),
+            subjects: json!(null),
+        });
+        if let Some(account) = &mut world.job.account {
+            account.rights[0].verbs = &["get", "delete"];
+        }
+    });
+    assert_eq!(
+        check::violations(&patched, &plan(&patched)),
+        ["a role lets its holder change objects"]
+    );
+}
