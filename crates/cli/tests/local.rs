@@ -8,5 +8,7 @@ mod examples;
 mod jobs;
 #[path = "local/kubectl.rs"]
 mod kubectl;
+#[path = "local/readme.rs"]
+mod readme;
 #[path = "local/world.rs"]
 mod world;
