@@ -1,6 +1,7 @@
 //! Writes the generated files of deploy/: the CRD of each dialect and the one-file install. Decides
 //! which files there are and whether they are up to date; what is in them lives below.
 
+mod bdap;
 mod install;
 mod mpijob_rules;
 mod mpijobs;
@@ -29,7 +30,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
     let mut stale = Vec::new();
     let mut crds = Vec::new();
-    for (file, crd) in [(mpijobs::FILE, mpijobs::crd()?), (t9k::FILE, t9k::crd()?)] {
+    for (file, crd) in [
+        (mpijobs::FILE, mpijobs::crd()?),
+        (t9k::FILE, t9k::crd()?),
+        (bdap::FILE, bdap::crd()?),
+    ] {
         let crd = written(&crd)?;
         settle(&deploy.join(file), &crd, args.check, &mut stale)?;
         crds.push(crd);

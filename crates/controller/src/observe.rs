@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use planner::job::{HostNames, LauncherAs, Owner, Transport, WorkersAs};
-use planner::observed::{AccountSlots, Key, Launcher, Observed, Pod, Service, Slot, WorkerSet};
+use planner::observed::{
+    AccountSlots, Key, Launcher, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
+};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -45,14 +47,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let account = names.account(job);
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
-    let pod_group = match job.gang_scheduler(&context.site) {
-        None => Slot::Absent,
-        Some(scheduler) => names.slot(
-            &Kind::pod_group(scheduler),
-            &job.pod_group_name(),
-            Facts::pod_group,
-        ),
-    };
+    let pod_group = names.pod_group(job);
     let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
         Slot::Absent
@@ -280,6 +275,16 @@ impl Names<'_> {
         match job.host_names {
             HostNames::Service => self.slot(&Kind::Service, &job.service_name(), Facts::service),
             HostNames::Pods => Slot::Absent,
+        }
+    }
+
+    fn pod_group(&mut self, job: &Job) -> Slot<PodGroup> {
+        match job.gang_scheduler(&self.context.site) {
+            None => Slot::Absent,
+            Some(scheduler) => {
+                let kind = Kind::pod_group(scheduler);
+                self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
+            }
         }
     }
 

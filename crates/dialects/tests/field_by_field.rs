@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use dialects::field::{Answer, Field};
-use dialects::{Dialect, RESOURCES, Resource, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
+use dialects::{Dialect, RESOURCES, Resource, bdap_v1, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
 use serde_json::{Value, json};
 
 const PAGE: &str = "docs/dialects.md";
@@ -31,7 +31,8 @@ fn crd(resource: &Resource) -> Value {
 
 /// Paths of everything that a schema takes, down to what has no fields of its own.
 fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    let is_template = path.ends_with(".template");
+    // `template`, `launcherTemplate`, `workerTemplate`
+    let is_template = path.ends_with("emplate");
     if let Some(items) = schema
         .get("items")
         .filter(|items| items.get("properties").is_some())
@@ -110,6 +111,12 @@ fn t9k(path: &str) -> Value {
     job
 }
 
+fn bdap() -> Value {
+    let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
+    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {"numWorkers": 2,
+        "launcherTemplate": template, "workerTemplate": template}})
+}
+
 /// Sets a field, where lists have one item.
 fn set(job: &mut Value, path: &str, value: Value) {
     let path = path.replace("[]", ".0").replace('[', ".").replace(']', "");
@@ -159,6 +166,8 @@ fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
     }
     let dialect = t9k_v1beta1::DIALECT;
     fields(&dialect).for_each(|field| try_out(&dialect, &t9k(field.path), field));
+    let dialect = bdap_v1::DIALECT;
+    fields(&dialect).for_each(|field| try_out(&dialect, &bdap(), field));
 }
 
 fn page() -> String {
@@ -174,7 +183,9 @@ fn page() -> String {
     for resource in RESOURCES {
         for dialect in resource.dialects {
             let title = match dialect.name {
-                "t9k" => format!("{}/{} {}", resource.group, resource.version, resource.kind),
+                "t9k" | "bdap" => {
+                    format!("{}/{} {}", resource.group, resource.version, resource.kind)
+                }
                 version => format!("{}/{version} {}", resource.group, resource.kind),
             };
             write!(
