@@ -43,13 +43,13 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let service = names.service(job);
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
     let launcher = names.launcher(job);
-    let pod_group = match &context.site.gang {
+    let pod_group = match job.gang_scheduler(&context.site) {
         None => Slot::Absent,
-        Some(scheduler) => names.slot(
-            &Kind::pod_group(scheduler),
-            &job.pod_group_name(),
-            Facts::pod_group,
-        ),
+        Some(scheduler) => {
+            let kind = Kind::pod_group(scheduler);
+            context.cache.need(&kind);
+            names.slot(&kind, &job.pod_group_name(), Facts::pod_group)
+        }
     };
     let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
@@ -234,7 +234,7 @@ pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &s
 /// Values of the priority classes that the templates name; only a gang scheduler cares.
 async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
     let mut values = BTreeMap::new();
-    if context.site.gang.is_none() {
+    if job.gang_scheduler(&context.site).is_none() {
         return values;
     }
     let workers = job.workers.as_ref().map(|workers| &workers.role.template);

@@ -92,7 +92,9 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         Kind::Service => observed.service.is_absent(),
         Kind::ConfigMap => observed.config.is_absent(),
         Kind::Secret => observed.key.is_absent(),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => observed.pod_group.is_absent(),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
+            observed.pod_group.is_absent()
+        }
         Kind::Job => {
             created_launcher(observed, object, found);
             observed.launcher.is_absent()

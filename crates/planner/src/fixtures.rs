@@ -74,6 +74,7 @@ pub fn job(name: &str) -> Job {
             backoff_limit: None,
             suspended: false,
         },
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: false,
     }
@@ -298,7 +299,7 @@ impl Observed {
                         self.launcher_pods.retain(|pod| pod.name != *name);
                     }
                     Kind::Secret => self.key = Slot::Absent,
-                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                         self.pod_group = Slot::Absent;
                     }
                     other => panic!("no plan deletes a {}", other.as_str()),
@@ -327,7 +328,7 @@ impl Observed {
             }
             Kind::Pod => self.workers.push(pod(&object.name)),
             Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
-            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                 let group = PodGroup {
                     uid,
                     spec: spec.clone(),
@@ -356,7 +357,7 @@ impl Observed {
             (Kind::Service, Slot::Ours(now), _, _) => *now = service(now.uid.clone(), spec),
             (Kind::ConfigMap, _, Slot::Ours(now), _) => now.data = texts(&merge["data"]),
             (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
-            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup, ..) => {
+            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup, ..) => {
                 self.patch_pod_group(spec);
             }
             (other, ..) => panic!("no plan patches this {}", other.as_str()),

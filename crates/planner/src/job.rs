@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::observed::Site;
+use crate::observed::{GangScheduler, Site};
 
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,9 @@ pub struct Job {
     pub elastic: bool,
     /// Limits, clean-up, suspension.
     pub policy: Policy,
-    /// What a gang scheduler is told; used only where the site has one.
+    /// The gang scheduler that the job asks for; the site's, if it has one, when absent.
+    pub gang_scheduler: Option<GangScheduler>,
+    /// What a gang scheduler is told; used only where there is one.
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
@@ -227,11 +229,18 @@ pub struct GangWish {
     pub min_resources: Option<BTreeMap<String, Value>>,
     /// Priority class of the group.
     pub priority_class: Option<String>,
+    /// Priority of the group, where it is a number.
+    pub priority: Option<i32>,
     /// How long the scheduler may wait for the group.
     pub schedule_timeout_secs: Option<i32>,
 }
 
 impl Job {
+    /// Who places the pods together, if anybody does.
+    pub fn gang_scheduler<'a>(&'a self, site: &'a Site) -> Option<&'a GangScheduler> {
+        self.gang_scheduler.as_ref().or(site.gang.as_ref())
+    }
+
     /// How many workers were asked for.
     pub fn worker_count(&self) -> u32 {
         self.workers.as_ref().map_or(0, |workers| workers.count)

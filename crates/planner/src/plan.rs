@@ -131,6 +131,8 @@ pub enum Kind {
     VolcanoPodGroup,
     /// scheduling.x-k8s.io/v1alpha1
     SchedulerPluginsPodGroup,
+    /// scheduler.tensorstack.dev/v1beta1
+    T9kPodGroup,
 }
 
 impl Kind {
@@ -142,7 +144,9 @@ impl Kind {
             Self::Secret => "Secret",
             Self::Pod => "Pod",
             Self::Job => "Job",
-            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup => "PodGroup",
+            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
+                "PodGroup"
+            }
         }
     }
 
@@ -151,6 +155,7 @@ impl Kind {
         match scheduler {
             GangScheduler::Volcano => Self::VolcanoPodGroup,
             GangScheduler::SchedulerPlugins(_) => Self::SchedulerPluginsPodGroup,
+            GangScheduler::T9k => Self::T9kPodGroup,
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let job = &observed.job;
-    let gang = observed.site.gang.as_ref();
+    let gang = job.gang_scheduler(&observed.site);
     let names = [
         (
             observed.launcher.is_foreign(),

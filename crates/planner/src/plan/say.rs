@@ -192,7 +192,8 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         | Kind::ConfigMap
         | Kind::Secret
         | Kind::VolcanoPodGroup
-        | Kind::SchedulerPluginsPodGroup => {
+        | Kind::SchedulerPluginsPodGroup
+        | Kind::T9kPodGroup => {
             format!(
                 "{} {} was refused: {said}",
                 refusal.kind.as_str(),
