@@ -242,7 +242,7 @@ pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &s
 /// Values of the priority classes that the templates name; only a gang scheduler cares.
 async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
     let mut values = BTreeMap::new();
-    if context.site.gang.is_none() {
+    if job.gang_scheduler(&context.site).is_none() {
         return values;
     }
     let workers = job.workers.as_ref().map(|workers| &workers.role.template);
@@ -283,6 +283,7 @@ impl Names<'_> {
             None => Slot::Absent,
             Some(scheduler) => {
                 let kind = Kind::pod_group(scheduler);
+                self.context.cache.need(&kind);
                 self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
             }
         }

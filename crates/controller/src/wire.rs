@@ -198,7 +198,9 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
         Kind::Job => read::<Job>(text),
         Kind::StatefulSet => read::<StatefulSet>(text),
         Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => read::<PodGroup>(text),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
+            read::<PodGroup>(text)
+        }
         Kind::Secret => unreachable!("answers about Secrets are never read"),
     }
 }
@@ -246,6 +248,12 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
         Kind::SchedulerPluginsPodGroup => {
             ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
         }
+        Kind::T9kPodGroup => (
+            "scheduler.tensorstack.dev",
+            "v1beta1",
+            "PodGroup",
+            "podgroups",
+        ),
     };
     named_resource(group, version, kind, plural)
 }

@@ -103,6 +103,9 @@ fn t9k(path: &str) -> Value {
         job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": [
             {"type": "worker", "replicas": 2, "restartPolicy": policy, "template": template("worker")}]});
     }
+    if path.contains("t9kScheduler.priority") {
+        job["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "q"}});
+    }
     let given = json!([{"type": "worker", "command": ["a"]}]);
     if path.contains("debug.replicaSpecs") {
         job["spec"]["runMode"] = json!({"debug": {"enabled": true, "replicaSpecs": given}});

@@ -103,7 +103,9 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
             observed.account.role.is_absent()
         }
         Kind::RoleBinding => observed.account.binding.is_absent(),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => observed.pod_group.is_absent(),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
+            observed.pod_group.is_absent()
+        }
         Kind::StatefulSet => {
             if job.workers_as != WorkersAs::StatefulSet {
                 found.push(format!(
@@ -124,24 +126,30 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
             observed.launcher_pods.is_empty() && !observed.foreign_pods.contains(name)
         }
         Kind::Pod => {
-            if job.workers_as != WorkersAs::Pods {
-                found.push(format!("pod {name} is created, which a StatefulSet makes"));
-            }
-            let index = job.worker_index(name);
-            if index.is_none_or(|index| index >= job.worker_count()) {
-                found.push(format!(
-                    "pod {name} is created but no such worker was asked for"
-                ));
-            }
-            if job.policy.suspended {
-                found.push(format!("pod {name} is created for a suspended job"));
-            }
+            created_worker(observed, name, found);
             observed.workers.iter().all(|pod| pod.name != *name)
                 && !observed.foreign_pods.contains(name)
         }
     };
     if !free {
         found.push(format!("{what} {name} is created on a name that is taken"));
+    }
+}
+
+/// A worker's pod is one of those asked for, and nobody else's to make.
+fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
+    let job = &observed.job;
+    if job.workers_as != WorkersAs::Pods {
+        found.push(format!("pod {name} is created, which a StatefulSet makes"));
+    }
+    let index = job.worker_index(name);
+    if index.is_none_or(|index| index >= job.worker_count()) {
+        found.push(format!(
+            "pod {name} is created but no such worker was asked for"
+        ));
+    }
+    if job.policy.suspended {
+        found.push(format!("pod {name} is created for a suspended job"));
     }
 }
 

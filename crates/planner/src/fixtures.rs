@@ -75,6 +75,7 @@ pub fn job(name: &str) -> Job {
             backoff_limit: None,
             suspended: false,
         },
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: false,
         outlives_launcher: false,
@@ -329,7 +330,7 @@ impl Observed {
                         self.launcher_pods.retain(|pod| pod.name != *name);
                     }
                     Kind::Secret => self.key = Slot::Absent,
-                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                         self.pod_group = Slot::Absent;
                     }
                     other => panic!("no plan deletes a {}", other.as_str()),
@@ -379,7 +380,7 @@ impl Observed {
                 self.worker_set = Slot::Ours(set);
                 self.scale_set(spec);
             }
-            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                 let group = PodGroup {
                     uid,
                     spec: spec.clone(),
@@ -472,7 +473,7 @@ impl Observed {
             (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
             (Kind::StatefulSet, ..) => self.patch_set(merge),
             (Kind::Role | Kind::RoleBinding, ..) => self.patch_account(kind, merge),
-            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup, ..) => {
+            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup, ..) => {
                 self.patch_pod_group(spec);
             }
             (other, ..) => panic!("no plan patches this {}", other.as_str()),

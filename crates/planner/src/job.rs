@@ -52,7 +52,9 @@ pub struct Job {
     pub elastic: bool,
     /// Limits, clean-up, suspension.
     pub policy: Policy,
-    /// What a gang scheduler is told; used only where the site has one.
+    /// The gang scheduler that the job asks for; the site's, if it has one, when absent.
+    pub gang_scheduler: Option<GangScheduler>,
+    /// What a gang scheduler is told; used only where there is one.
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
@@ -299,11 +301,21 @@ pub struct GangWish {
     pub min_resources: Option<BTreeMap<String, Value>>,
     /// Priority class of the group.
     pub priority_class: Option<String>,
+    /// Priority of the group, where it is a number.
+    pub priority: Option<i32>,
     /// How long the scheduler may wait for the group.
     pub schedule_timeout_secs: Option<i32>,
 }
 
 impl Job {
+    /// Who places the pods together, if anybody does.
+    pub fn gang_scheduler<'a>(&'a self, site: &'a Site) -> Option<&'a GangScheduler> {
+        // The controller of a StatefulSet knows of none.
+        let ours = self.workers_as == WorkersAs::Pods;
+        let of_all = site.gang.as_ref().filter(|_| ours);
+        self.gang_scheduler.as_ref().or(of_all)
+    }
+
     /// How many workers were asked for.
     pub fn worker_count(&self) -> u32 {
         self.workers.as_ref().map_or(0, |workers| workers.count)
@@ -377,12 +389,6 @@ impl Job {
     /// Its transport needs keys, and they are not its user's own: so there is a Secret.
     pub fn needs_key(&self, site: &Site) -> bool {
         self.transport(site) != Transport::Exec && self.bootstrap.is_none()
-    }
-
-    /// The gang scheduler that places its pods. The controller of a StatefulSet knows of none.
-    pub fn gang_scheduler<'s>(&self, site: &'s Site) -> Option<&'s GangScheduler> {
-        let ours = self.workers_as == WorkersAs::Pods;
-        site.gang.as_ref().filter(|_| ours)
     }
 
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a

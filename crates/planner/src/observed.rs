@@ -96,6 +96,8 @@ pub enum GangScheduler {
     Volcano,
     /// The coscheduling plugin, under the scheduler's name.
     SchedulerPlugins(String),
+    /// The scheduler of the T9k platform.
+    T9k,
 }
 
 /// A name that the job needs.

@@ -142,6 +142,8 @@ pub enum Kind {
     VolcanoPodGroup,
     /// scheduling.x-k8s.io/v1alpha1
     SchedulerPluginsPodGroup,
+    /// scheduler.tensorstack.dev/v1beta1
+    T9kPodGroup,
 }
 
 impl Kind {
@@ -157,7 +159,9 @@ impl Kind {
             Self::ServiceAccount => "ServiceAccount",
             Self::Role => "Role",
             Self::RoleBinding => "RoleBinding",
-            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup => "PodGroup",
+            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
+                "PodGroup"
+            }
         }
     }
 
@@ -166,6 +170,7 @@ impl Kind {
         match scheduler {
             GangScheduler::Volcano => Self::VolcanoPodGroup,
             GangScheduler::SchedulerPlugins(_) => Self::SchedulerPluginsPodGroup,
+            GangScheduler::T9k => Self::T9kPodGroup,
         }
     }
 }

@@ -135,6 +135,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
         ssh_mount_path: String::new(),
         elastic: false,
         policy: policy(&job.spec.clean_pod_policy),
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: true,
         outlives_launcher: true,

@@ -100,6 +100,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
         policy: policy(&spec.run_policy, &spec.muster)?,
+        gang_scheduler: None,
         gang: hub::gang(job)?,
         tells_of_pods: false,
         outlives_launcher: false,

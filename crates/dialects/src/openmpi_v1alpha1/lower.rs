@@ -313,6 +313,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
             backoff_limit: None,
             suspended: false,
         },
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: false,
         account: account(job),

@@ -1,4 +1,4 @@
-//! Policy: the PodGroup of a job, where the site has a gang scheduler.
+//! Policy: the PodGroup of a job, where the site or the job itself has a gang scheduler.
 //!
 //! Only what the job says is kept in place: a queue that Volcano fills in is Volcano's.
 

@@ -204,7 +204,8 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         | Kind::Role
         | Kind::RoleBinding
         | Kind::VolcanoPodGroup
-        | Kind::SchedulerPluginsPodGroup => {
+        | Kind::SchedulerPluginsPodGroup
+        | Kind::T9kPodGroup => {
             format!(
                 "{} {} was refused: {said}",
                 refusal.kind.as_str(),
