@@ -8,5 +8,7 @@ mod examples;
 mod jobs;
 #[path = "local/kubectl.rs"]
 mod kubectl;
+#[path = "local/openmpi.rs"]
+mod openmpi;
 #[path = "local/world.rs"]
 mod world;

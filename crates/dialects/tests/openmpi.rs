@@ -564,7 +564,10 @@ fn a18_an_account_that_may_read_pods_is_made_unless_one_is_given() {
     }
     let account = |(kind, ..): &&(Kind, String, Value)| *kind == Kind::ServiceAccount;
     let at = life.created.iter().position(|entry| account(&entry));
-    let pod = life.created.iter().position(|(kind, ..)| *kind == Kind::Pod);
+    let pod = life
+        .created
+        .iter()
+        .position(|(kind, ..)| *kind == Kind::Pod);
     assert!(at < pod, "pods are refused without their account");
     let life = created(with(json!({"serviceAccountName": "mine"})));
     assert_eq!(life.created.iter().filter(account).count(), 0);

@@ -41,10 +41,8 @@ impl Phase {
         let blocked = crate::plan::blocked::by(observed).is_some();
         let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
         let keyed = !observed.job.has_key() || observed.key.ours().is_some();
-        let prepared = named
-            && observed.config.ours().is_some()
-            && keyed
-            && account::exists(observed);
+        let prepared =
+            named && observed.config.ours().is_some() && keyed && account::exists(observed);
         let gathered = workers::all_running(observed);
         let launched = launcher::running_pods(observed) > 0;
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Right, Role, Transport, Workers,
+    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner,
+    Policy, RestartPolicy, Right, Role, Transport, Workers,
 };
 use serde_json::Value;
 
