@@ -150,6 +150,11 @@ pub(crate) fn advice(reason: &str, name: &str) -> (&'static str, String) {
             "remove --hostfile and --host from the command: muster sets the list of hosts",
             logs,
         ),
+        "InitializationFailed" => (
+            "look at the workers' logs, both containers; raise initTimeout if they were only late",
+            format!("muster logs {name} --worker 0"),
+        ),
+        "LauncherLost" => ("submit again", why),
         "DeadlineExceeded" => ("raise runPolicy.activeDeadlineSeconds", why),
         "Invalid" => ("correct the file", "muster lint FILE".to_owned()),
         "WorkerCannotStart" | "LauncherCannotStart" => {

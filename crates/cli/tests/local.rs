@@ -8,6 +8,8 @@ mod examples;
 mod jobs;
 #[path = "local/kubectl.rs"]
 mod kubectl;
+#[path = "local/openmpi.rs"]
+mod openmpi;
 #[path = "local/readme.rs"]
 mod readme;
 #[path = "local/world.rs"]

@@ -186,6 +186,19 @@ fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
     fields(&dialect).for_each(|field| try_out(&dialect, &openmpi(), field));
 }
 
+/// Lines of the component's acceptance list that need what no test machine has.
+const OPENMPI_TESTED: &str = "
+Of the component's acceptance list, these are tested with the nearest real thing:
+
+| line | tested with |
+|---|---|
+| 11, a worker that is scheduled after 400 s | a worker that is scheduled when the master has begun to ask for it |
+| 12, GPUs per worker | the pods' limits and the hostfile; no node has GPUs |
+| 13, NVIDIA's driver | the sidecar itself, with another file in place of /proc/driver/nvidia/version |
+| 20, Horovod with GPUs | its YAML is accepted and lowered; the image cannot be had |
+| 21, Horovod without GPUs | LD_LIBRARY_PATH put together as there and forwarded by Open MPI 4 and 5; the image cannot be had |
+";
+
 fn page() -> String {
     let mut page = String::from(
         "# The APIs that jobs are written in\n\n\
@@ -219,6 +232,9 @@ fn page() -> String {
                 };
                 writeln!(page, "| `{}` | {answer} | {} |", field.path, field.meaning)
                     .expect("a string takes every line");
+            }
+            if dialect.name == "openmpi" {
+                page.push_str(OPENMPI_TESTED);
             }
         }
     }

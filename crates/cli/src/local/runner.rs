@@ -6,6 +6,7 @@ mod addresses;
 mod bare;
 pub(crate) mod container;
 mod environment;
+mod homes;
 mod isolated;
 mod launch;
 pub(crate) mod library;

@@ -19,6 +19,11 @@ pub(crate) fn run(args: &FieldsArgs) -> Result<u8> {
         let api = manifest::api_version(dialect);
         return Err(Failure::usage(format!("muster has no schema of {api}")).into());
     };
+    let path = if path.is_empty() && is_flat(schema) {
+        "spec"
+    } else {
+        path
+    };
     let mut walked = String::new();
     for key in path.split('.').filter(|key| !key.is_empty()) {
         let Some(below) = schema.below(key) else {
@@ -36,6 +41,15 @@ pub(crate) fn run(args: &FieldsArgs) -> Result<u8> {
         as_text(dialect, &walked, schema, args.recursive)
     });
     Ok(0)
+}
+
+/// The spec is a list of parameters, which is then what somebody wants to see.
+fn is_flat(schema: Schema) -> bool {
+    let spec = schema.below("spec");
+    spec.is_some_and(|spec| {
+        spec.fields()
+            .all(|(_, field)| field.fields().next().is_none())
+    })
 }
 
 /// A path may begin with the version of a dialect.

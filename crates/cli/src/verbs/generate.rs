@@ -20,7 +20,7 @@ pub(crate) struct OpenMpi {
     image: String,
     /// Secret with id_rsa, id_rsa.pub and authorized_keys
     #[arg(long)]
-    secret: Option<String>,
+    secret: String,
     /// Worker pods
     #[arg(long)]
     workers: Option<u32>,
@@ -87,6 +87,12 @@ pub(crate) struct OpenMpi {
     /// More groups, separated by commas
     #[arg(long)]
     supplemental_groups: Option<String>,
+    /// More volumes of the pods, as a list in JSON
+    #[arg(long, value_parser = list)]
+    volumes: Option<Value>,
+    /// More mounts of job and sidecar, as a list in JSON
+    #[arg(long, value_parser = list)]
+    volume_mounts: Option<Value>,
     /// Workers use the network of their node
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     use_host_network: Option<String>,
@@ -141,6 +147,15 @@ fn is_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
+fn list(text: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if value.is_array() {
+        Ok(value)
+    } else {
+        Err("it must be a list, such as [{\"name\": \"scratch\", \"emptyDir\": {}}]".to_owned())
+    }
+}
+
 fn open_mpi(given: &OpenMpi) -> Value {
     let mut spec = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
@@ -150,7 +165,7 @@ fn open_mpi(given: &OpenMpi) -> Value {
     };
     let text = |value: &Option<String>| value.as_deref().map(Value::from);
     put("image", Some(given.image.as_str().into()));
-    put("secret", text(&given.secret));
+    put("secret", Some(given.secret.as_str().into()));
     put("workers", given.workers.map(Value::from));
     put("init", text(&given.init));
     put("exec", text(&given.exec));
@@ -173,6 +188,8 @@ fn open_mpi(given: &OpenMpi) -> Value {
     put("runAsUser", text(&given.run_as_user));
     put("runAsGroup", text(&given.run_as_group));
     put("supplementalGroups", text(&given.supplemental_groups));
+    put("volumes", given.volumes.clone());
+    put("volumeMounts", given.volume_mounts.clone());
     put("useHostNetwork", text(&given.use_host_network));
     json!({
         "apiVersion": "muster.dev/v1alpha1",

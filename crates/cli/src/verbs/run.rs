@@ -351,6 +351,9 @@ pub(crate) fn settings(run: &Run, place: &PlaceArgs, sshd: bool) -> Result<Setti
 
 /// Every sshd takes the same port, so each needs a network of its own.
 fn wants_sshd(job: &Value) -> bool {
+    if manifest::text(job, "kind") == dialects::openmpi_v1alpha1::KIND {
+        return true;
+    }
     match job["spec"]["muster"]["transport"].as_str() {
         Some(transport) => transport == "SSH",
         None => here::agent().is_none(),

@@ -13,7 +13,7 @@ use super::environment::{self, Surroundings};
 use super::isolated::Holder;
 use super::pod::{Container, Pod};
 use super::probe::Probes;
-use super::{Placed, Runner, bare, log_path, open_to_all, volumes};
+use super::{Placed, Runner, bare, homes, log_path, open_to_all, volumes};
 use crate::local::stages::recipe::{Isolation, Mount, Program, Recipe};
 
 /// Where a container finds its directory for temporary files: its own, and short, because Open MPI
@@ -50,7 +50,14 @@ impl Runner {
         fs::write(&message, "")?;
         open_to_all(&message)?;
         let mut program = self.program(placed, pod, container)?;
-        let mounts = self.mounts(placed, pod, container, &message)?;
+        let mut mounts = self.mounts(placed, pod, container, &message)?;
+        let home = homes::own(
+            container,
+            &mut program,
+            &placed.directory,
+            self.settings.isolation,
+        )?;
+        mounts.extend(home);
         if self.settings.isolation == Isolation::Bare {
             bare::reach(&mut program, &mounts);
         }
@@ -143,7 +150,8 @@ impl Runner {
         // Where sshd separates its privileges; only its own service makes it.
         let commands = container.words("command");
         let is_sshd = |word: &&str| word.rsplit('/').next() == Some("sshd");
-        if commands.iter().any(is_sshd) && !Path::new(SSHD_DIRECTORY).exists() {
+        let wants_it = commands.iter().any(is_sshd) || homes::is_wanted(container);
+        if wants_it && !Path::new(SSHD_DIRECTORY).exists() {
             let source = placed.directory.join("sshd");
             fs::create_dir_all(&source)?;
             mounts.push(mount(source, SSHD_DIRECTORY, false));

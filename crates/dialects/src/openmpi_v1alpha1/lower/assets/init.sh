@@ -61,13 +61,8 @@ master() {
   exec sh -c "$program"
 }
 
-host_keys() {
-  if [ "$(id -u)" -eq 0 ]; then
-    config=$base/assets/sshd_config
-    mkdir -p /run/sshd
-    ssh-keygen -A >/dev/null 2>&1 || true
-    return
-  fi
+# Host keys of this pod's own, so that the image need not have any and nothing of it is changed.
+prepare_sshd() {
   config=$HOME/.sshd/sshd_config
   mkdir -p "$HOME/.sshd"
   chmod 700 "$HOME/.sshd"
@@ -79,6 +74,8 @@ host_keys() {
     [ -e "$key" ] || ssh-keygen -q -t "$kind" -N '' -f "$key"
     echo "HostKey $key" >>"$config"
   done
+  # Where the sshd of root separates its privileges.
+  [ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
 }
 
 worker() {
@@ -90,7 +87,7 @@ worker() {
     in_time || give_up "the sidecar openmpi-controller was not ready within $timeout s"
     sleep 1
   done
-  host_keys
+  prepare_sshd
   /usr/sbin/sshd -D -e -f "$config" &
   sshd=$!
   until [ -e "$signals/SIGTERM" ]; do
