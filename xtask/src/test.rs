@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cluster::{self, Running, Spec};
-use crate::{command, images, packages, tidy};
+use crate::{clients, command, images, packages, tidy};
 use interrupts::Interrupts;
 use report::Report;
 use tally::Tally;
@@ -184,6 +184,7 @@ impl Stages {
 
     fn api(&self) -> Result<Tally> {
         let operator = images::operator_program()?;
+        let clients = clients::environment()?;
         self.with_cluster("testapi", 0, Vec::new(), |running| {
             // The model is only worth what it shares with the real one.
             let conformance = ["--package", "minicluster", "--test", "conformance"];
@@ -194,6 +195,7 @@ impl Stages {
             tally += self.tests(
                 tests
                     .envs(environment(running))
+                    .envs(clients)
                     .env("MUSTER_E2E_OPERATOR", &operator),
             )?;
             Ok(tally)
@@ -203,6 +205,7 @@ impl Stages {
     fn cluster(&self) -> Result<Tally> {
         let archives = images::ensure_all()?;
         let operator = images::operator_program()?;
+        let clients = clients::environment()?;
         self.with_cluster("test", 3, archives, |running| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
@@ -210,6 +213,7 @@ impl Stages {
             self.tests(
                 tests
                     .envs(environment(running))
+                    .envs(clients)
                     .env("MUSTER_E2E_OPERATOR", &operator),
             )
         })
