@@ -7,43 +7,32 @@ writes the template (protobuf) to standard output. Registers nothing and talks t
 
 import sys
 from collections import OrderedDict
+from pathlib import Path
 
 from flytekit import Resources, task
 from flytekit.configuration import ImageConfig, SerializationSettings
 from flytekit.tools.translator import get_serializable
 from flytekitplugins.kfmpi import CleanPodPolicy, Launcher, MPIJob, RunPolicy, Worker
 
+# The documentation's own task is an example of ours.
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples/seeds"))
+from mpi_task import mpi_task  # noqa: E402
+
 PI = "/home/mpiuser/pi"
-
-
-@task(
-    task_config=MPIJob(
-        num_workers=2,
-        num_launcher_replicas=1,
-        slots=1,
-    ),
-    requests=Resources(cpu="1", mem="3000Mi"),
-    limits=Resources(cpu="2", mem="6000Mi"),
-    retries=3,
-    cache=True,
-    cache_version="0.5",
-)
-def documented() -> None:
-    """As the documentation of the plugin has it."""
 
 
 @task(
     task_config=MPIJob(
         worker=Worker(replicas=2),
         launcher=Launcher(
-            replicas=1, command=["mpirun", "--allow-run-as-root", "-np", "2", PI, "1000000"]
+            replicas=1,
+            command=["mpirun", "--allow-run-as-root", "-np", "2", "sh", "-c", f"echo said $FLYTE_SAID; exec {PI}"],
         ),
         run_policy=RunPolicy(clean_pod_policy=CleanPodPolicy.RUNNING),
         slots=1,
     ),
     requests=Resources(cpu="100m", mem="64Mi"),
     limits=Resources(cpu="1", mem="256Mi"),
-    environment={"GREETING": "hello"},
 )
 def pi() -> None:
     """Estimates pi: the launcher's own words instead of flytekit's."""
@@ -58,13 +47,15 @@ def pi() -> None:
         ),
         slots=1,
     ),
+    requests=Resources(cpu="100m", mem="64Mi"),
+    limits=Resources(cpu="1", mem="256Mi"),
 )
 def failing() -> None:
     """Ends with code 3 after a last word."""
 
 
 def template(name: str, image: str) -> bytes:
-    found = {"documented": documented, "pi": pi, "failing": failing}[name]
+    found = {"mpi_task": mpi_task, "pi": pi, "failing": failing}[name]
     settings = SerializationSettings(
         project="muster",
         domain="test",

@@ -7,6 +7,7 @@
 pub mod api;
 pub mod audit;
 pub mod figures;
+pub mod flyte;
 pub mod ground;
 pub mod jobs;
 pub mod operator;

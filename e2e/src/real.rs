@@ -22,6 +22,7 @@ use crate::Cluster;
 use crate::audit::{Audit, Request};
 use crate::jobs::MpiJob;
 use deployed::Turn;
+use output::Output;
 use submitted::Submitted;
 
 /// Long enough for a job of two workers while three other tests share two processors.
@@ -79,6 +80,19 @@ impl Lab {
             &job.json().to_string(),
         )?;
         Ok(Submitted::now(self, job.name()))
+    }
+
+    /// Creates an object in the namespace, whatever it is.
+    pub fn create(&self, object: &Value) -> Result<()> {
+        let args = ["create", "--namespace", &self.namespace, "--filename=-"];
+        self.cluster.kubectl_with(&args, &object.to_string())?;
+        Ok(())
+    }
+
+    /// What a pod's main container has said so far.
+    pub fn log(&self, pod: &str) -> Result<Output> {
+        let args = ["logs", "--namespace", &self.namespace, pod, "--tail=-1"];
+        Ok(Output::of(&self.cluster.kubectl(&args)?))
     }
 
     /// Runs part of a test in another namespace beside this one. It stays when that part fails.

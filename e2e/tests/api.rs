@@ -5,6 +5,7 @@ mod api {
     mod admission;
     mod bad_input;
     mod crash;
+    mod flyte;
     mod idle;
     mod leaders;
     mod lifecycle;

@@ -139,7 +139,7 @@ fn prove(stack: &Stack, layers: &[PathBuf], inputs: &Inputs, directory: &Path) -
     let root = Root::new(&scratch, &trees, inputs)?;
     let mut words = vec!["env"];
     words.extend(stack.family.env);
-    words.extend(["sh", "/mnt/in/prove.sh", stack.family.name]);
+    words.extend(["sh", "/mnt/in/prove.sh", stack.proved_as()]);
     root.enter(Network::Own, &words)
         .context("the image does not do what it is for")?;
     fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))

@@ -3,6 +3,7 @@
 
 mod archive;
 mod cache;
+mod clients;
 mod cluster;
 mod codegen;
 mod command;

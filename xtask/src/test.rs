@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cluster::{self, Running, Spec};
-use crate::{command, images, packages, tidy};
+use crate::{clients, command, images, packages, tidy};
 use interrupts::Interrupts;
 use report::Report;
 use tally::Tally;
@@ -185,6 +185,7 @@ impl Stages {
 
     fn api(&self) -> Result<Tally> {
         let operator = images::operator_program()?;
+        let clients = clients::environment()?;
         self.with_cluster("testapi", 0, Vec::new(), |running| {
             // The model is only worth what it shares with the real one.
             let conformance = ["--package", "minicluster", "--test", "conformance"];
@@ -195,6 +196,7 @@ impl Stages {
             tally += self.tests(
                 tests
                     .envs(environment(running))
+                    .envs(clients)
                     .env("MUSTER_E2E_OPERATOR", &operator),
             )?;
             Ok(tally)
@@ -204,6 +206,7 @@ impl Stages {
     fn cluster(&self) -> Result<Tally> {
         let archives = images::ensure_all()?;
         let operator = images::operator_program()?;
+        let clients = clients::environment()?;
         self.with_cluster("test", 3, archives, |running| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
@@ -211,6 +214,7 @@ impl Stages {
             self.tests(
                 tests
                     .envs(environment(running))
+                    .envs(clients)
                     .env("MUSTER_E2E_OPERATOR", &operator),
             )
         })

@@ -113,6 +113,16 @@ fn install() -> Result<()> {
     let file = repository().join("deploy/muster.yaml");
     let shipped =
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    // Not every site has T9k's users, so its definition is not in that file.
+    let more = repository().join("deploy/crds/batch.tensorstack.dev_mpijobs.yaml");
+    let more = more.to_str().context("the repository's path is not text")?;
+    cluster.kubectl(&[
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--filename",
+        more,
+    ])?;
     let from_an_earlier_run = get(&cluster)?.is_some();
     cluster.apply(&with_images(&shipped, IMAGE, AGENT_IMAGE))?;
     if from_an_earlier_run {

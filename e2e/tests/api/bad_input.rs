@@ -52,7 +52,34 @@ pub(crate) fn bad_jobs() -> Vec<BadJob> {
         })),
         field: None,
     });
+    jobs.push(BadJob {
+        job: good(FAILED_IN_V1)
+            .with("/spec/muster/dialect", "v1")
+            .with("/spec/mpiReplicaSpecs/Launcher/replicas", 2)
+            .json(),
+        status: None,
+        field: None,
+    });
     jobs
+}
+
+/// A job of v1, whose clients give up only on a job that has failed.
+const FAILED_IN_V1: &str = "two-launchers-in-v1";
+
+/// F13 of the acceptance list: clients of v1 look at conditions and times only.
+fn has_failed_in_v1(ground: &Ground) -> Result<()> {
+    let job = ground.await_condition(FAILED_IN_V1, "Failed")?;
+    for time in ["startTime", "completionTime"] {
+        ensure!(
+            job["status"][time].is_string(),
+            "no {time}: {}",
+            job["status"]
+        );
+    }
+    let conditions = job["status"]["conditions"].to_string();
+    let field = "spec.mpiReplicaSpecs[Launcher].replicas";
+    ensure!(conditions.contains(field), "{conditions}");
+    Ok(())
 }
 
 fn good(name: &str) -> MpiJob {
@@ -218,6 +245,7 @@ fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Resul
         by_event <= 4,
         "the API server refuses more statuses than we know of: {by_event}"
     );
+    has_failed_in_v1(&ground)?;
     ensure!(ground.list("pods")?.iter().all(|pod| {
         pod["metadata"]["labels"]["training.kubeflow.org/job-name"] == "garbled-status"
     }));

@@ -108,3 +108,69 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     ensure!(words[..2] == ["pi", "Succeeded"], "{table}");
     Ok(())
 }
+
+#[test]
+fn one_word_lists_the_jobs_of_every_dialect() -> Result<()> {
+    let ground = ground("kubectl")?;
+    let walk = json!({
+        "apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "MPIJob",
+        "metadata": {"name": "walk"},
+        "spec": {"worker": {"cmd": ["walk"], "template": {"spec": {"containers": [
+            {"name": "mpi-worker", "image": "w"}]}}}},
+    });
+    let namespace = &ground.namespace;
+    let jobs = format!("/apis/batch.tensorstack.dev/v1beta1/namespaces/{namespace}/mpijobs");
+    ground.api.create(&jobs, &walk)?;
+    ground.submit(&MpiJob::named("pi").workers(1))?;
+    let listed = ground.cluster.kubectl(&["get", "mpi", "-A"])?;
+    for job in [
+        "mpijob.kubeflow.org/pi",
+        "mpijob.batch.tensorstack.dev/walk",
+    ] {
+        let is_there = |line: &str| line.contains(namespace.as_str()) && line.contains(job);
+        ensure!(listed.lines().any(is_there), "no {job} in\n{listed}");
+    }
+    for column in ["STATE", "PHASE", "READY", "REASON", "AGE"] {
+        ensure!(listed.contains(column), "no {column} in\n{listed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn kubernetes_own_roles_cover_the_jobs_of_every_dialect() -> Result<()> {
+    let ground = ground("kubectl")?;
+    let namespace = ground.namespace.as_str();
+    for (role, user) in [("edit", "editor"), ("view", "viewer")] {
+        let name = format!("{user}-binding");
+        let (role, user) = (format!("--clusterrole={role}"), format!("--user={user}"));
+        let words = [
+            "create",
+            "rolebinding",
+            "-n",
+            namespace,
+            &name,
+            &role,
+            &user,
+        ];
+        ground.cluster.kubectl(&words)?;
+    }
+    for resource in ["mpijobs.kubeflow.org", "mpijobs.batch.tensorstack.dev"] {
+        for (user, verb, allowed) in [
+            ("editor", "create", "yes"),
+            ("editor", "delete", "yes"),
+            ("viewer", "list", "yes"),
+            ("viewer", "create", "no"),
+        ] {
+            let words = [
+                "auth", "can-i", verb, resource, "-n", namespace, "--as", user,
+            ];
+            let output = ground.cluster.command(&words).output()?;
+            let said = String::from_utf8_lossy(&output.stdout);
+            ensure!(
+                said.trim() == allowed,
+                "may {user} {verb} {resource}? {said}"
+            );
+        }
+    }
+    Ok(())
+}

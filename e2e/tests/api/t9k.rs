@@ -1,13 +1,10 @@
-//! T9k's MPIJob on the real API server: bad jobs are refused by field, good ones are not, and a job
-//! lives as the manual says, from its first pod to what is left of it.
+//! T9k's MPIJob on the real API server: a job lives as the manual says, from its first pod to what is
+//! left of it, and waits in the queue of the platform's scheduler if it asks for that.
 
-use std::fs;
-use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use e2e::figures::say;
-use e2e::ground::{Ground, PodState, SOON, name};
-use e2e::operator::repository;
+use anyhow::{Context, Result, ensure};
+use e2e::ground::{Ground, PodState, SOON, name, uid};
 use e2e::wait_for;
 use serde_json::{Value, json};
 
@@ -135,50 +132,88 @@ fn a_t9k_job_is_paused_and_resumed_as_it_says() -> Result<()> {
     Ok(())
 }
 
-fn fixtures(kind: &str) -> Result<Vec<PathBuf>> {
-    let folder = repository().join("e2e/fixtures/t9k_v1beta1").join(kind);
-    let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut files = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?;
-    files.sort();
-    ensure!(!files.is_empty(), "{} is empty", folder.display());
-    Ok(files)
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The API server serves a new definition within this time.
+const SERVED_MAX: Duration = Duration::from_secs(30);
+
+/// A PodGroup as the platform documents it; the platform itself is not here.
+fn pod_groups() -> Value {
+    let number = json!({"type": "integer", "format": "int32"});
+    let spec = json!({"type": "object", "required": ["minMember", "queue"], "properties": {
+        "minMember": number, "priority": number, "queue": {"type": "string"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduler.tensorstack.dev"},
+        "spec": {
+            "group": "scheduler.tensorstack.dev", "scope": "Namespaced",
+            "names": {"kind": "PodGroup", "plural": "podgroups"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}],
+        },
+    })
 }
 
-fn refusal(ground: &Ground, file: &PathBuf) -> Result<Option<String>> {
-    let args = ["create", "--dry-run=server", "--validate=false", "-n"];
-    let args = [&args[..], &[&ground.namespace, "-f", "-"]].concat();
-    let answer = ground
-        .cluster
-        .kubectl_with(&args, &fs::read_to_string(file)?);
-    Ok(answer.err().map(|error| format!("{error:#}")))
-}
-
+/// Line 18 of the acceptance list, and what a job says before the scheduler is there.
 #[test]
-fn bad_t9k_jobs_are_refused_by_field_and_good_ones_are_not() -> Result<()> {
+fn a18_a_job_in_a_queue_has_a_group_of_its_scheduler() -> Result<()> {
     let ground = ground("t9k")?;
-    let files = fixtures("refused")?;
-    ensure!(files.len() >= 10);
-    ground.at_once(&files, |file| {
-        let text = fs::read_to_string(file)?;
-        let first = text.lines().next().unwrap_or_default();
-        let wanted = first.strip_prefix("# names: ").context("names no field")?;
-        match refusal(&ground, file)? {
-            None => bail!("{} is accepted", file.display()),
-            Some(said) => ensure!(said.contains(wanted.trim()), "{}: {said}", file.display()),
-        }
-        Ok(())
+    let _operator = ground.operator()?;
+    let mut wanted = job("walk");
+    wanted["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "default", "priority": 50}});
+    let made = ground.api.create(&path(&ground, ""), &wanted)?;
+    wait_for("the job to say what is missing", SOON, || {
+        let job = ground.api.get(&path(&ground, "walk"))?.context("gone")?;
+        let said = job["status"]["muster"]["message"].to_string();
+        Ok(said.contains("scheduler.tensorstack.dev").then_some(()))
     })?;
-    ground.at_once(&fixtures("accepted")?, |file| {
-        match refusal(&ground, file)? {
-            None => Ok(()),
-            Some(said) => bail!("{} is refused: {said}", file.display()),
-        }
+    ensure!(
+        ground.pods("walk", "worker")?.is_empty(),
+        "pods before their group"
+    );
+
+    ground.api.create(CRDS, &pod_groups())?;
+    let groups = format!(
+        "/apis/scheduler.tensorstack.dev/v1beta1/namespaces/{}/podgroups",
+        ground.namespace
+    );
+    let group = wait_for("the group", SERVED_MAX + SOON, || {
+        ground.api.get(&format!("{groups}/walk"))
     })?;
-    say(&format!(
-        "{} bad jobs of T9k refused, each by its field",
-        files.len()
-    ));
-    Ok(())
+    let spec = json!({"minMember": 2, "queue": "default", "priority": 50});
+    ensure!(group["spec"] == spec, "{}", group["spec"]);
+    let owner = &group["metadata"]["ownerReferences"][0];
+    ensure!(owner["uid"] == uid(&made), "{owner}");
+
+    let workers = ground.await_pods("walk", "worker", 2)?;
+    ground.set(&workers, PodState::Ready)?;
+    let launcher = ground.await_pods("walk", "launcher", 1)?;
+    for pod in workers.iter().chain(&launcher) {
+        ensure!(pod["spec"]["schedulerName"] == "t9k-scheduler");
+        let labels = &pod["metadata"]["labels"];
+        ensure!(
+            labels["scheduler.tensorstack.dev/group-name"] == "walk",
+            "{labels}"
+        );
+        ensure!(
+            labels["scheduler.tensorstack.dev/queue"] == "default",
+            "{labels}"
+        );
+    }
+    // Somebody removes it: it is made again, because the pods still wait in it.
+    ground.api.delete(&format!("{groups}/walk"))?;
+    wait_for("another group", SOON, || {
+        let again = ground.api.get(&format!("{groups}/walk"))?;
+        Ok(again.filter(|again| uid(again) != uid(&group)))
+    })?;
+    ground.set(&launcher, PodState::Ready)?;
+    await_phase(&ground, "walk", "Running")?;
+    ground.set(&launcher, PodState::Succeeded)?;
+    await_phase(&ground, "walk", "Succeeded")?;
+    wait_for("the group to go", SOON, || {
+        let group = ground.api.get(&format!("{groups}/walk"))?;
+        Ok(group.is_none().then_some(()))
+    })?;
+    // A cluster may be kept for another run.
+    let crd = format!("{CRDS}/podgroups.scheduler.tensorstack.dev");
+    ground.api.delete(&crd)
 }

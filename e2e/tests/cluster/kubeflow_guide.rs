@@ -66,7 +66,7 @@ fn the_benchmark_of_the_guide_runs() -> Result<()> {
 }
 
 /// Kubernetes takes an administrator's word for how many GPUs a node has.
-fn give_gpus(lab: &Lab) -> Result<()> {
+pub(crate) fn give_gpus(lab: &Lab) -> Result<()> {
     let nodes = lab.cluster.kubectl(&["get", "nodes", "--output=name"])?;
     let node = nodes.lines().next().context("a cluster without nodes")?;
     let patch = json!({"status": {"capacity": {"nvidia.com/gpu": "2"}}}).to_string();

@@ -15,13 +15,18 @@ mod cluster_domain;
 mod cost;
 mod deletion;
 mod examples;
+mod flyte;
 mod kubeflow_guide;
 mod loss;
 mod managed_by;
 mod mpi_families;
 mod openmpi;
 mod scaling;
+mod sdk;
+mod seeds;
 mod suspension;
+mod t9k;
+mod t9k_modes;
 mod time_to_live;
 
 use e2e::real::{in_lab, in_lab_alone};

@@ -179,6 +179,9 @@ fn family(base: &Path, family: &Family) -> Result<PathBuf> {
         .file(&script)?
         .file("pi.c")?
         .file("misbehave.c")?;
+    for file in family.files {
+        sources = sources.file(file)?;
+    }
     for wheel in family.wheels {
         sources = sources.copied(wheel.package, wheel.unpacked()?.join("root"))?;
     }
