@@ -178,7 +178,8 @@ fn a_full_disk() {
 #[test]
 fn a_disk_that_fills_while_the_program_writes() {
     let world = World::new("filling");
-    let script = "head -c 4000000 /dev/zero | tr '\\\\0' x | fold -w 99";
+    // There is room for the agent's program in two pods, and not for all of a log beside it.
+    let script = "head -c 80000000 /dev/zero | tr '\\\\0' x | fold -w 99";
     let text = job(1, 1, &format!("[sh, -c, \"{script}\"]")).replace(
         "spec:\n  slots",
         "spec:\n  muster: {census: \"Off\"}\n  slots",
@@ -187,7 +188,7 @@ fn a_disk_that_fills_while_the_program_writes() {
     let state = world.directory.join("state");
     std::fs::create_dir(&state).unwrap();
     let mount = format!(
-        "mount -t tmpfs -o size=1m,mode=700 none {} && exec \"$@\"",
+        "mount -t tmpfs -o size=48m,mode=700 none {} && exec \"$@\"",
         state.display()
     );
     let mut command = Command::new("unshare");
@@ -203,9 +204,9 @@ fn a_disk_that_fills_while_the_program_writes() {
     command.arg(world.binary()).args(["run", &file]);
     world.surround(&mut command);
     let run = ended(command);
-    // The log is cut short, and that is said; the program and its output are not.
+    // The log is cut short, and that is said; the program's output is not.
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(run.stdout.len(), 4_000_000 + 4_000_000 / 99);
+    assert_eq!(run.stdout.len(), 80_000_000 + 80_000_000 / 99);
     assert!(
         run.stderr.contains("No space left on device") || run.stderr.contains("is full"),
         "{}",

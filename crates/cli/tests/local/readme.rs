@@ -20,7 +20,7 @@ esac
 const KUBECTL: &str = r#"#!/bin/sh
 echo "kubectl $*" >>"$SAID"
 case "$*" in
-"apply -f -") grep -E 'image[:=]' >>"$SAID" ;;
+"apply -f -") grep -E 'image[:=] ?[^ ]*muster-' >>"$SAID" ;;
 "apply -f your-mpijob.yaml" | "get mpijobs --watch") ;;
 *) exit 1 ;;
 esac
