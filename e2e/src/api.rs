@@ -187,6 +187,7 @@ pub fn collection(namespace: &str, resource: &str) -> String {
         "jobs" => "/apis/batch/v1",
         "leases" => "/apis/coordination.k8s.io/v1",
         "roles" | "rolebindings" => "/apis/rbac.authorization.k8s.io/v1",
+        "statefulsets" => "/apis/apps/v1",
         _ => "/api/v1",
     };
     format!("{group}/namespaces/{namespace}/{resource}")

@@ -4,6 +4,7 @@
 mod api {
     mod admission;
     mod bad_input;
+    mod bdap;
     mod crash;
     mod flyte;
     mod idle;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use planner::job::Transport;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -222,6 +223,7 @@ fn adapt(
                 manifest::name(object)
             )));
         }
+        require_transport(object)?;
         if object.pointer(LAUNCHER).is_some() {
             let policy = &mut object["spec"]["runPolicy"];
             if policy["backoffLimit"].is_null() {
@@ -251,6 +253,20 @@ fn adapt(
             "{} holds {jobs} jobs, and one is run at a time; `muster up` takes many",
             manifest.name
         ))),
+    }
+}
+
+/// Commands can be run in pods here by the agent and by sshd, not through an API server.
+fn require_transport(object: &Value) -> Result<()> {
+    match manifest::lower(object) {
+        Some(Ok(job)) if job.transport == Some(Transport::Exec) => Err(never(format!(
+            "error[TransportNotHere]: {} of {} reaches its workers, which a StatefulSet makes, by \
+             transport Exec: through pods/exec of an API server, which this machine has not\n  do: \
+             apply it to a cluster, or write it as kubeflow.org/v2beta1, whose workers run the agent",
+            manifest::name(object),
+            manifest::text(object, "apiVersion"),
+        ))),
+        _ => Ok(()),
     }
 }
 

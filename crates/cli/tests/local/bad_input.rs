@@ -60,6 +60,25 @@ fn more_ranks_than_slots() {
 }
 
 #[test]
+fn a_job_whose_transport_this_machine_does_not_have() {
+    let world = World::new("exec");
+    let template = "{spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}";
+    let text = format!(
+        "apiVersion: batch.test.bdap.com/v1\nkind: MPIJob\nmetadata: {{name: train}}\nspec:\n  \
+         numWorkers: 2\n  launcherTemplate: {template}\n  workerTemplate: {template}\n"
+    );
+    let run = world.run(&["run", &world.file("job.yaml", &text)]);
+    assert_eq!(run.code, 120, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[TransportNotHere]: train"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("pods/exec"), "{}", run.stderr);
+    assert!(run.stderr.contains("  do: "), "{}", run.stderr);
+}
+
+#[test]
 fn a_file_that_is_not_there() {
     let world = World::new("nofile");
     let run = world.run(&["run", "no-such.yaml"]);
