@@ -4,13 +4,20 @@
 export CARGO_TARGET_DIR ?= $(or $(MUSTER_CACHE),$(HOME)/.cache/muster)/target
 
 help:
-	@echo 'make demo    run an MPIJob on a real Kubernetes cluster of this machine'
-	@echo 'make test    everything that must hold before a change lands, real Kubernetes included'
-	@echo 'make clean   remove what cargo built; caches outside the repository stay'
+	@echo 'make demo            two MPI jobs on this machine: neither root nor a cluster is needed'
+	@echo 'make test            everything that must hold before a change lands, real Kubernetes included'
+	@echo 'make demo-cluster    an MPI job on a real Kubernetes cluster of this machine'
+	@echo 'make clean           remove what cargo built; caches outside the repository stay'
 
 demo: own-target
 	@echo 'Building what runs the demo: a minute or two the first time.'
+	@cargo build --package xtask
 	@cargo xtask demo
+
+demo-cluster: own-target
+	@echo 'Building what runs the demo: a minute or two the first time.'
+	@cargo build --package xtask
+	@cargo xtask demo --cluster
 
 test: own-target
 	@echo 'Building what runs the tests: a minute or two the first time.'
@@ -27,4 +34,4 @@ own-target:
 		cargo clean --quiet --workspace && mkdir -p $(CARGO_TARGET_DIR) && echo "$(CURDIR)" >$$last; \
 	fi
 
-.PHONY: help demo test clean own-target
+.PHONY: help demo demo-cluster test clean own-target

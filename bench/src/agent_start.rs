@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::hosts::{self, Host, Network};
 use crate::interruption::Interruption;
 use crate::processor_group::ProcessorGroup;
-use crate::{identities, results};
+use crate::{identities, programs, results};
 
 const HOSTS: [usize; 3] = [1, 8, 32];
 const RATIO_MAX_AT_MOST_HOSTS: f64 = 0.4;
@@ -24,7 +24,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Idle hosts still keep their own time and answer nobody.
 const IDLE_SECONDS_MAX: f64 = 0.002;
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(5);
-const PROFILE: &str = "agent";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -77,9 +76,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         rustix::process::geteuid().is_root(),
         "network namespaces and sshd need root"
     );
-    need_programs()?;
+    programs::need(&[
+        ("mpirun.openmpi", "openmpi-bin"),
+        ("/usr/sbin/sshd", "openssh-server"),
+        ("ssh", "openssh-client"),
+        ("ip", "iproute2"),
+        ("nsenter", "util-linux"),
+    ])?;
     let interruption = Interruption::watch()?;
-    let agent = build_agent()?;
+    let agent = programs::agent()?;
     // Before our own load is part of it.
     let machine = results::machine();
     let bed = Bed::make(&agent, &interruption)?;
@@ -110,56 +115,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "the ratio is {last:.2}; at most {RATIO_MAX_AT_MOST_HOSTS} is wanted"
     );
     Ok(())
-}
-
-fn need_programs() -> Result<()> {
-    let programs = [
-        ("mpirun.openmpi", "openmpi-bin"),
-        ("/usr/sbin/sshd", "openssh-server"),
-        ("ssh", "openssh-client"),
-        ("ip", "iproute2"),
-        ("nsenter", "util-linux"),
-    ];
-    for (program, package) in programs {
-        let found = Command::new("sh")
-            .args(["-c", "command -v \"$0\"", program])
-            .stdout(Stdio::null())
-            .status()?;
-        ensure!(
-            found.success(),
-            "{program} is missing: apt-get install {package}"
-        );
-    }
-    Ok(())
-}
-
-/// As it ships: its own profile, static.
-fn build_agent() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("bench lies in the root of the repository")?;
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "agent",
-            "--profile",
-            PROFILE,
-        ])
-        .args(["--target", &target, "--message-format", "json"])
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(output.status.success(), "the agent cannot be built");
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let built = messages.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    built.context("cargo did not say where the agent is")
 }
 
 /// All hosts, running both servers. Fields are dropped in this order: processes before networks and
@@ -388,14 +343,8 @@ fn keep(rows: &[Value], runs: u16, machine: &Value) -> Result<()> {
     let cells = rows.iter().map(|row| {
         let [agent, ssh] = ["agent", "ssh"].map(|way| number(&row[way]["medianMs"]));
         let [ratio, processor] = ["ratio", "processorRatio"].map(|name| number(&row[name]));
-        format!(" {agent:.0} / {ssh:.0} = {ratio:.2} ({processor:.2}) |")
+        format!("{agent:.0} / {ssh:.0} = {ratio:.2} ({processor:.2}) | ")
     });
-    let (cores, kernel) = (&machine["cores"], machine["kernel"].as_str());
     let cells: String = cells.collect();
-    let row = format!(
-        "| {} | {cores} cores, Linux {} |{cells}",
-        results::today(),
-        kernel.unwrap_or_default()
-    );
-    results::add_row("agent-start", &row)
+    results::add_row("agent-start", &results::row(machine, cells.trim_end()))
 }

@@ -6,7 +6,10 @@ mod agent_start;
 mod hosts;
 mod identities;
 mod interruption;
+mod local_run;
+mod model;
 mod processor_group;
+mod programs;
 mod results;
 
 use anyhow::Result;
@@ -22,10 +25,16 @@ struct Arguments {
 enum Measurement {
     /// Time of `mpirun hostname` from start to exit, over the agent and over OpenSSH
     AgentStart(agent_start::Arguments),
+    /// What `muster run` costs beyond mpirun, the start of 64 workers, and the program itself
+    LocalRun(local_run::Arguments),
+    /// The cluster in a value: 10 000 pods once, and simple requests
+    Model(model::Arguments),
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().measurement {
         Measurement::AgentStart(arguments) => agent_start::run(&arguments),
+        Measurement::LocalRun(arguments) => local_run::run(&arguments),
+        Measurement::Model(arguments) => model::run(&arguments),
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -38,6 +38,33 @@ pub(crate) fn write(name: &str, result: &Value) -> Result<()> {
     fs::create_dir_all(file.parent().expect("the file has a folder"))?;
     let text = serde_json::to_string_pretty(result)? + "\n";
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// To a tenth.
+pub(crate) fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+/// Every number that is larger than wanted is an error: what, how much, at most how much.
+pub(crate) fn judge(numbers: &[(&str, f64, f64)]) -> Result<()> {
+    let large = numbers.iter().filter(|(_, number, most)| number > most);
+    let large: Vec<String> = large
+        .map(|(what, number, most)| format!("{number:.1} {what}; at most {most} is wanted"))
+        .collect();
+    ensure!(large.is_empty(), "{}", large.join("\n"));
+    Ok(())
+}
+
+/// A row of any of the tables: when, where, and then its cells, the last with its line at the end.
+pub(crate) fn row(machine: &Value, cells: &str) -> String {
+    let (cores, kernel) = (&machine["cores"], machine["kernel"].as_str());
+    let load = machine["load"].as_str().unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
+    format!(
+        "| {} | {cores} cores, Linux {}, load {load} | {cells}",
+        today(),
+        kernel.unwrap_or_default()
+    )
 }
 
 /// Puts a row below the last one of the table under the heading `## NAME`.

@@ -1,6 +1,7 @@
 //! Writes the generated files of deploy/: the CRD of each dialect and the one-file install. Decides
 //! which files there are and whether they are up to date; what is in them lives below.
 
+mod bdap;
 mod install;
 mod mpijob_rules;
 mod mpijobs;
@@ -29,23 +30,23 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<()> {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
     let mut stale = Vec::new();
-    let mut crds = Vec::new();
-    let all = [
-        (mpijobs::FILE, mpijobs::crd()?),
-        (t9k::FILE, t9k::crd()?),
-        (openmpi::FILE, openmpi::crd()),
-    ];
-    for (file, crd) in all {
-        let crd = written(&crd)?;
-        settle(&deploy.join(file), &crd, args.check, &mut stale)?;
-        crds.push(crd);
-    }
+    let mut installed = Vec::new();
     // Another's `mpijobs` are for those who have such jobs: installed, they would take the short name
     // `mpijob` away from Kubeflow's, since kubectl goes by the alphabet.
-    let [kubeflow, _, openmpi] = &crds[..] else {
-        bail!("the install has another list of CRDs than codegen");
-    };
-    let install = install::text(&deploy, &[kubeflow.clone(), openmpi.clone()])?;
+    let all = [
+        (mpijobs::FILE, mpijobs::crd()?, true),
+        (t9k::FILE, t9k::crd()?, false),
+        (bdap::FILE, bdap::crd()?, false),
+        (openmpi::FILE, openmpi::crd(), true),
+    ];
+    for (file, crd, is_installed) in all {
+        let crd = written(&crd)?;
+        settle(&deploy.join(file), &crd, args.check, &mut stale)?;
+        if is_installed {
+            installed.push(crd);
+        }
+    }
+    let install = install::text(&deploy, &installed)?;
     settle(
         &deploy.join(install::FILE),
         &install,

@@ -5,6 +5,20 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// Cargo, as a shell would start it. What it says of this package to this
+/// program is left out: build scripts that look at it would run anew, and all that needs them.
+pub(crate) fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new("cargo");
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command.arg(subcommand);
+    command
+}
+
 /// Runs a program that shares our terminal; anything but exit code 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;

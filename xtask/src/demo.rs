@@ -1,125 +1,30 @@
-//! One MPI job on a real cluster of this machine, from nothing to its result. Decides what a newcomer
-//! sees, in which order, and that no cluster outlives the demonstration, however it ends. Must not
-//! know how clusters and images are made.
+//! What a newcomer sees first. Decides where the demonstration takes place: on this machine as it
+//! is, or on a real cluster that is made for it. Must not know what is shown in either place.
 
-mod stage;
+mod cluster;
+mod here;
+mod mpi;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-
-use crate::cluster::{self, Spec};
-use crate::test::interrupts::Interrupts;
-use crate::{cache, images};
-use stage::Stage;
-
-const NAME: &str = "demo";
-const NODES: u8 = 3;
-const OPERATOR: &str = "muster-operator";
-const AGENT: &str = "muster-agent";
+use anyhow::Result;
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave the cluster running, with the images of all examples
+    /// On a real Kubernetes cluster that is started for it; needs root
     #[arg(long)]
+    cluster: bool,
+    /// Leave the cluster running, with the images of all examples
+    #[arg(long, requires = "cluster")]
     keep: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let interrupts = Interrupts::watch()?;
-    introduce(args.keep)?;
-    let outcome = show(&interrupts, args.keep);
-    if let Some(code) = interrupts.exit_code() {
-        println!("\nStopped, as asked.");
-        // The error of a program that was ended on purpose tells nobody anything.
-        std::process::exit(code);
+    match args.cluster {
+        true => cluster::run(args.keep),
+        false => here::run(),
     }
-    outcome?;
-    say_goodbye(args.keep);
-    Ok(())
-}
-
-fn introduce(keep: bool) -> Result<()> {
-    let end = if keep {
-        "The cluster stays until you end it: `cargo xtask cluster down --name demo`."
-    } else {
-        "The cluster is taken down again at the end, also if anything fails."
-    };
-    println!(
-        "\
-This starts a real Kubernetes cluster with {NODES} nodes on this machine, installs the operator from
-deploy/muster.yaml, and runs examples/pi.yaml: two workers that estimate pi with Open MPI.
-{end}
-
-  time      about half a minute; the first time 10 to 20, to build Kubernetes, the operator and images
-  touches   installs Debian packages that are missing; keeps what it builds in {};
-            network links, routes and cgroups whose names begin with muster-, while the cluster runs
-  needs     root, Go, and about 10 GB of disk
-  to stop   Ctrl-C, at any time
-",
-        cache::dir()?.display()
-    );
-    Ok(())
-}
-
-fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
-    println!("== Images");
-    let mut names = vec!["openmpi4", OPERATOR, AGENT];
-    if keep {
-        names.extend(["openmpi5", "mpich", "intel"]);
-    }
-    let archives = images::ensure(&names)?;
-    expect_no_interrupt(interrupts)?;
-
-    println!("== Cluster");
-    let guard = Guard { keep };
-    let running = cluster::up(&Spec {
-        name: NAME.to_owned(),
-        nodes: NODES,
-        archives,
-    })?;
-    expect_no_interrupt(interrupts)?;
-
-    let stage = Stage::new(&running, interrupts);
-    println!("\n== Operator");
-    stage.install(&operator_manifest()?)?;
-    println!("\n== Job");
-    let succeeded = stage.run_job("pi", "examples/pi.yaml")?;
-    println!();
-    guard.close()?;
-    if !succeeded {
-        bail!(
-            "the job did not succeed; `cargo xtask demo --keep` leaves the cluster up for a look"
-        );
-    }
-    Ok(())
-}
-
-/// `cluster::up` and `images::ensure` end in order before they look at signals.
-fn expect_no_interrupt(interrupts: &Interrupts) -> Result<()> {
-    match interrupts.exit_code() {
-        Some(_) => bail!("stopped"),
-        None => Ok(()),
-    }
-}
-
-/// What `kubectl apply` gets: the shipped file with an image that the nodes have.
-fn operator_manifest() -> Result<String> {
-    let path = root().join("deploy/muster.yaml");
-    let shipped =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let line = |line: &str| match line.split_once("image: ") {
-        Some((before, _)) if before.trim_matches([' ', '-']).is_empty() => {
-            format!("{before}image: muster.test/{OPERATOR}:1\n")
-        }
-        _ => match line.split_once("--agent-image=") {
-            Some((before, _)) => format!("{before}--agent-image=muster.test/{AGENT}:1\n"),
-            None => format!("{line}\n"),
-        },
-    };
-    Ok(shipped.lines().map(line).collect())
 }
 
 fn root() -> &'static Path {
@@ -127,69 +32,4 @@ fn root() -> &'static Path {
     xtask
         .parent()
         .expect("xtask lies in the root of the repository")
-}
-
-fn say_goodbye(keep: bool) {
-    if keep {
-        println!(
-            "\
-The cluster runs. Next:
-
-  cargo xtask cluster kubectl --name demo -- apply -f examples/suspended.yaml
-  cargo xtask cluster kubectl --name demo -- get mpijobs
-  cargo xtask cluster down --name demo"
-        );
-    } else {
-        println!(
-            "\
-Nothing was left running. Next:
-
-  cargo xtask demo --keep              the same, and the cluster stays for you to try things
-  make test                            all tests, on real Kubernetes with real MPI
-  kubectl apply -f deploy/muster.yaml  on a cluster of your own; README.md says how"
-        );
-    }
-}
-
-/// Ends the cluster when it goes, also by way of an error.
-struct Guard {
-    keep: bool,
-}
-
-impl Guard {
-    /// The same, but what cannot be cleaned up is an error.
-    fn close(mut self) -> Result<()> {
-        if std::mem::replace(&mut self.keep, true) {
-            return Ok(());
-        }
-        println!("== Taking the cluster down");
-        cluster::down(NAME)
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if self.keep {
-            return;
-        }
-        println!("== Taking the cluster down");
-        if let Err(error) = cluster::down(NAME) {
-            eprintln!("{error:#}\nTry again with `cargo xtask cluster down --name {NAME}`.");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_operator_runs_from_an_image_that_the_nodes_have() {
-        let manifest = operator_manifest().expect("the file is shipped");
-        let images: Vec<_> = manifest
-            .lines()
-            .filter_map(|line| line.trim_start().strip_prefix("image: "))
-            .collect();
-        assert_eq!(images, ["muster.test/muster-operator:1"]);
-    }
 }

@@ -28,7 +28,7 @@ struct Xtask {
 enum Chore {
     /// Run everything that must hold before a change lands (what `make test` calls)
     Test(test::Args),
-    /// Run an MPIJob on a real cluster of this machine, and show what happened (`make demo`)
+    /// Run MPI jobs on this machine, and show what happens (`make demo`); or on a real cluster
     Demo(demo::Args),
     /// Real Kubernetes on this machine: up, down, status, kubectl
     Cluster(cluster::Args),

@@ -288,8 +288,8 @@ impl Drop for Guard<'_> {
 }
 
 fn cargo(subcommand: &str) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.arg(subcommand).current_dir(root());
+    let mut cargo = command::cargo(subcommand);
+    cargo.current_dir(root());
     cargo
 }
 

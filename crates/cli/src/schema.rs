@@ -11,6 +11,7 @@ use crate::yaml;
 const DEFINITIONS: &[&str] = &[
     include_str!("../../../deploy/crds/kubeflow.org_mpijobs.yaml"),
     include_str!("../../../deploy/crds/batch.tensorstack.dev_mpijobs.yaml"),
+    include_str!("../../../deploy/crds/batch.test.bdap.com_mpijobs.yaml"),
     include_str!("../../../deploy/crds/muster.dev_openmpis.yaml"),
 ];
 

@@ -10,5 +10,7 @@ mod jobs;
 mod kubectl;
 #[path = "local/openmpi.rs"]
 mod openmpi;
+#[path = "local/readme.rs"]
+mod readme;
 #[path = "local/world.rs"]
 mod world;

@@ -388,8 +388,7 @@ impl Actor<'_> {
         if !fault.is_refusal() && *code < 500 {
             return Err(fault);
         }
-        let missing_api =
-            *code == 404 && matches!(kind, Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup);
+        let missing_api = *code == 404 && kind.as_str() == "PodGroup";
         let message = if missing_api {
             let api = wire::resource(kind).api_version;
             format!(

@@ -17,6 +17,7 @@ use crate::wire::{Child, Place};
 pub(crate) struct Cache {
     shelves: Mutex<BTreeMap<Kind, Shelf>>,
     unlisted: watch::Sender<BTreeSet<Kind>>,
+    needed: watch::Sender<BTreeSet<Kind>>,
     memory: Arc<Memory>,
     dirty: Arc<Dirty>,
 }
@@ -32,6 +33,7 @@ impl Cache {
         Self {
             shelves: Mutex::new(shelves),
             unlisted,
+            needed: watch::Sender::default(),
             memory,
             dirty,
         }
@@ -67,6 +69,19 @@ impl Cache {
     pub(crate) fn set_listed(&self, kind: &Kind) {
         self.unlisted
             .send_if_modified(|unlisted| unlisted.remove(kind));
+    }
+
+    /// A job needs an object of this kind.
+    pub(crate) fn need(&self, kind: &Kind) {
+        self.needed
+            .send_if_modified(|needed| needed.insert(kind.clone()));
+    }
+
+    /// Returns once a job needs an object of this kind.
+    pub(crate) async fn needed(&self, kind: &Kind) {
+        let mut needed = self.needed.subscribe();
+        let some = needed.wait_for(|needed| needed.contains(kind)).await;
+        some.expect("the sender lives as long as the cache");
     }
 
     /// Reads, or takes in an answer to one of our own requests. Nobody is woken by it.

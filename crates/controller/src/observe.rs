@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use planner::job::{HostNames, LauncherAs, Owner, Transport};
-use planner::observed::{AccountSlots, Key, Launcher, Observed, Pod, Service, Slot};
+use planner::job::{HostNames, LauncherAs, Owner, Transport, WorkersAs};
+use planner::observed::{
+    AccountSlots, Key, Launcher, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
+};
 use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
@@ -44,25 +46,25 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
     let account = names.account(job);
     let launcher = names.launcher(job);
-    let pod_group = match &context.site.gang {
-        None => Slot::Absent,
-        Some(scheduler) => names.slot(
-            &Kind::pod_group(scheduler),
-            &job.pod_group_name(),
-            Facts::pod_group,
-        ),
-    };
+    let worker_set = names.worker_set(job);
+    let pod_group = names.pod_group(job);
     let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
-        Slot::Absent if job.has_key() && names.is_taken(&Kind::Secret, &key_place) => Slot::Foreign,
+        Slot::Absent
+            if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_place) =>
+        {
+            Slot::Foreign
+        }
         other => other,
     };
     let foreign_pods = names.foreign_pods(job);
     let retry_at = names.retry_at;
 
+    let set_uid = worker_set.ours().map(|set| set.uid.as_str());
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
-    let (mut launcher_pods, mut workers) = (pods.of_launcher(launcher_uid), pods.of_workers());
+    let (mut launcher_pods, mut workers) =
+        (pods.of_launcher(launcher_uid), pods.of_workers(set_uid));
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
     let look_at_mounts = mounts::explain(context, &job.owner, unfinished, now).await;
@@ -84,6 +86,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         key,
         account,
         pod_group,
+        worker_set,
         launcher,
         refused,
         priorities,
@@ -166,6 +169,9 @@ async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Res
 /// we made it, or ask once.
 async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<Key>, Error> {
     let owner = &job.owner;
+    if !job.needs_key(&context.site) {
+        return Ok(Slot::Absent);
+    }
     let known = context.memory.on(&owner.uid, |memory| memory.key.clone());
     match known {
         KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
@@ -175,7 +181,7 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
     // A job that was never reported has no key yet, and a finished one leaves its key pair alone;
     // only certificates are taken away at its end.
     let leaves_it = job.transport(&context.site) == Transport::Ssh;
-    if !job.has_key() || !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
+    if !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
         return Ok(Slot::Absent);
     }
     let name = job.key_name(&context.site);
@@ -236,7 +242,7 @@ pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &s
 /// Values of the priority classes that the templates name; only a gang scheduler cares.
 async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
     let mut values = BTreeMap::new();
-    if context.site.gang.is_none() {
+    if job.gang_scheduler(&context.site).is_none() {
         return values;
     }
     let workers = job.workers.as_ref().map(|workers| &workers.role.template);
@@ -272,6 +278,17 @@ impl Names<'_> {
         }
     }
 
+    fn pod_group(&mut self, job: &Job) -> Slot<PodGroup> {
+        match job.gang_scheduler(&self.context.site) {
+            None => Slot::Absent,
+            Some(scheduler) => {
+                let kind = Kind::pod_group(scheduler);
+                self.context.cache.need(&kind);
+                self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
+            }
+        }
+    }
+
     /// The job's account with the API server; most have none.
     fn account(&mut self, job: &Job) -> AccountSlots {
         let Some(account) = &job.account else {
@@ -285,6 +302,17 @@ impl Names<'_> {
             service_account,
             role: self.slot(&Kind::Role, &account.name, Facts::account),
             binding: self.slot(&Kind::RoleBinding, &account.name, Facts::account),
+        }
+    }
+
+    fn worker_set(&mut self, job: &Job) -> Slot<WorkerSet> {
+        match job.workers_as {
+            WorkersAs::StatefulSet => self.slot(
+                &Kind::StatefulSet,
+                &job.worker_set_name(),
+                Facts::worker_set,
+            ),
+            WorkersAs::Pods => Slot::Absent,
         }
     }
 
@@ -330,7 +358,12 @@ impl Names<'_> {
         let uid = &self.owner.uid;
         let namespace: Arc<str> = self.owner.namespace.as_str().into();
         let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
-        let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
+        // What stands in the way of a StatefulSet's pods is its controller's to say.
+        let ours = match job.workers_as {
+            WorkersAs::Pods => job.worker_count(),
+            WorkersAs::StatefulSet => 0,
+        };
+        let workers = (0..ours).map(|index| job.worker_name(index));
         let places = launcher.into_iter().chain(workers).map(|name| Place {
             namespace: Arc::clone(&namespace),
             name: name.into(),
@@ -361,7 +394,14 @@ struct Pods<'a> {
 }
 
 impl Pods<'_> {
-    fn of_workers(&self) -> Vec<Pod> {
+    /// Those that the StatefulSet made, where there is one; otherwise our own.
+    fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
+        if self.job.workers_as == WorkersAs::StatefulSet {
+            return self.context.cache.on(&Kind::Pod, |shelf| {
+                let own = set.into_iter().flat_map(|set| shelf.owned_by(set));
+                own.filter_map(pod).map(|(pod, _)| pod).collect()
+            });
+        }
         self.context.cache.on(&Kind::Pod, |shelf| {
             let own = shelf.owned_by(&self.job.owner.uid).filter_map(pod);
             let workers = own.filter(|(pod, role)| {

@@ -126,6 +126,9 @@ impl Operator {
         for kind in kinds {
             watches.spawn(watch.clone().children(kind));
         }
+        for kind in watch::RARE_KINDS {
+            watches.spawn(watch.clone().rare_children(kind));
+        }
         let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {
             let context = Context {
                 api: self.api.clone(),

@@ -52,7 +52,16 @@ pub(crate) fn kinds(gang: Option<&GangScheduler>) -> Vec<Kind> {
         .collect()
 }
 
+/// Those that few clusters know, and that are watched once a job needs one.
+pub(crate) const RARE_KINDS: [Kind; 1] = [Kind::T9kPodGroup];
+
 impl Watch {
+    /// Watches children of a kind, for ever, as soon as a job needs one.
+    pub(crate) async fn rare_children(self, kind: Kind) {
+        self.cache.needed(&kind).await;
+        self.children(kind).await;
+    }
+
     /// Watches children of one kind, for ever.
     pub(crate) async fn children(self, kind: Kind) {
         match kind {
@@ -60,10 +69,11 @@ impl Watch {
             Kind::Job => self.follow::<wire::Job>(kind).await,
             Kind::Service => self.follow::<wire::Service>(kind).await,
             Kind::ConfigMap => self.follow::<wire::ConfigMap>(kind).await,
+            Kind::StatefulSet => self.follow::<wire::StatefulSet>(kind).await,
             Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
                 self.follow::<wire::AccountObject>(kind).await;
             }
-            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                 self.follow::<wire::PodGroup>(kind).await;
             }
             Kind::Secret => unreachable!("Secrets are not watched"),

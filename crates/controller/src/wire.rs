@@ -18,12 +18,14 @@ mod account;
 mod job;
 mod pod;
 mod simple;
+mod stateful_set;
 mod user_job;
 
 pub(crate) use account::AccountObject;
 pub(crate) use job::Job;
 pub(crate) use pod::{Pod, PodFacts, Role};
 pub(crate) use simple::{ConfigMap, PodGroup, Service};
+pub(crate) use stateful_set::StatefulSet;
 pub(crate) use user_job::UserJob;
 
 /// An object of a job, as far as it matters.
@@ -65,6 +67,7 @@ pub(crate) enum Facts {
     Job(Box<observed::Launcher>),
     PodGroup(Box<observed::PodGroup>),
     Account(Box<observed::AccountObject>),
+    WorkerSet(Box<observed::WorkerSet>),
 }
 
 impl Facts {
@@ -113,6 +116,15 @@ impl Facts {
         }
     }
 
+    /// Of a StatefulSet.
+    pub(crate) fn worker_set(&self) -> Option<observed::WorkerSet> {
+        if let Self::WorkerSet(set) = self {
+            Some((**set).clone())
+        } else {
+            None
+        }
+    }
+
     /// Of a pod.
     pub(crate) fn pod(&self) -> Option<&PodFacts> {
         if let Self::Pod(pod) = self {
@@ -150,12 +162,13 @@ impl Child {
         self.owner.as_ref().is_some_and(|owner| *owner.uid == *uid)
     }
 
-    /// The job it belongs to: its owner, or the owner of the Job that made it, which is known by
-    /// the way we name Jobs.
+    /// The job it belongs to: its owner, or the owner of the Job or StatefulSet that made it, which is
+    /// known by the way we name those.
     pub(crate) fn job(&self) -> Option<Place> {
         let owner = self.owner.as_ref()?;
         let name = match owner.kind.as_str() {
             "Job" => owner.name.strip_suffix("-launcher")?,
+            "StatefulSet" => owner.name.strip_suffix("-worker")?,
             _ => owner.name.as_str(),
         };
         Some(Place {
@@ -183,8 +196,11 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
         Kind::ConfigMap => read::<ConfigMap>(text),
         Kind::Pod => read::<Pod>(text),
         Kind::Job => read::<Job>(text),
+        Kind::StatefulSet => read::<StatefulSet>(text),
         Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => read::<PodGroup>(text),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
+            read::<PodGroup>(text)
+        }
         Kind::Secret => unreachable!("answers about Secrets are never read"),
     }
 }
@@ -219,6 +235,7 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
         Kind::Secret => ("", "v1", "Secret", "secrets"),
         Kind::Pod => ("", "v1", "Pod", "pods"),
         Kind::Job => ("batch", "v1", "Job", "jobs"),
+        Kind::StatefulSet => ("apps", "v1", "StatefulSet", "statefulsets"),
         Kind::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
         Kind::Role => ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
         Kind::RoleBinding => (
@@ -231,6 +248,12 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
         Kind::SchedulerPluginsPodGroup => {
             ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
         }
+        Kind::T9kPodGroup => (
+            "scheduler.tensorstack.dev",
+            "v1beta1",
+            "PodGroup",
+            "podgroups",
+        ),
     };
     named_resource(group, version, kind, plural)
 }

@@ -55,11 +55,7 @@ impl Field {
     }
 
     /// A field that is refused.
-    pub(crate) const fn refused(
-        path: &'static str,
-        sample: &'static str,
-        meaning: &'static str,
-    ) -> Self {
+    pub const fn refused(path: &'static str, sample: &'static str, meaning: &'static str) -> Self {
         Self {
             path,
             sample,

@@ -6,6 +6,7 @@ pub(crate) mod checks;
 pub(crate) mod field_list;
 pub(crate) mod hub;
 pub(crate) mod said;
+pub(crate) mod unsaid;
 pub(crate) mod wire;
 
 pub(crate) const GROUP: &str = "kubeflow.org";

@@ -4,6 +4,7 @@
 //!
 //! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
 
+pub mod bdap_v1;
 mod conditions;
 pub mod field;
 pub mod field_error;
@@ -43,6 +44,15 @@ pub const RESOURCES: &[Resource] = &[
         is_required: false,
         also_makes: &[],
         dialects: &[t9k_v1beta1::DIALECT],
+    },
+    Resource {
+        group: bdap_v1::GROUP,
+        version: bdap_v1::VERSION,
+        kind: bdap_v1::KIND,
+        plural: bdap_v1::PLURAL,
+        is_required: false,
+        also_makes: bdap_v1::ALSO_MAKES,
+        dialects: &[bdap_v1::DIALECT],
     },
     Resource {
         group: openmpi_v1alpha1::GROUP,

@@ -169,7 +169,8 @@ fn phase(status: &Status) -> &'static str {
         | Phase::Launching
         | Phase::Blocked
         | Phase::Finishing
-        | Phase::Finished => "Waiting",
+        | Phase::Finished
+        | Phase::Rested => "Waiting",
     }
 }
 

@@ -2,7 +2,7 @@
 //! shapes, one at a time: nothing panics, and what is refused is named by a path.
 
 use dialects::{
-    Dialect, Finding, Report, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1,
+    Dialect, Finding, Report, bdap_v1, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1,
 };
 use jiff::Timestamp;
 use planner::fixtures::{job, world};
@@ -303,4 +303,43 @@ fn objects_of_no_shape_at_all_are_refused() {
         }
         exercise(&shape);
     }
+}
+
+fn bdap_sample() -> Value {
+    let template = json!({
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "serviceAccountName": "trainer",
+            "serviceAccount": "trainer",
+            "containers": [{"name": "main", "image": "pi", "command": ["mpirun"], "args": ["-n"],
+                "env": [{"name": "A", "value": "b"}], "volumeMounts": []}],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    });
+    let time = "2026-11-15T12:00:00Z";
+    json!({
+        "metadata": {"name": "pi", "namespace": "team-a", "uid": "u", "generation": 3},
+        "spec": {
+            "numWorkers": 2,
+            "launcherTemplate": template,
+            "workerTemplate": template,
+            "muster": {"cleanPodPolicy": "All"},
+        },
+        "status": {
+            "startTime": time, "completionTime": time, "launcher": "Running", "readyWorkers": 1,
+            "conditions": [{"type": "Running", "status": "True", "reason": "R", "message": "M",
+                "lastUpdateTime": time, "lastTransitionTime": time}],
+            "muster": {"phase": "Running", "conditions": [{"type": "Accepted", "status": "True"}]},
+        },
+    })
+}
+
+#[test]
+fn any_node_of_a_bdap_job_may_have_any_shape() {
+    let bdap = |object: &Value| exercise_one(&bdap_v1::DIALECT, object);
+    let sample = bdap_sample();
+    assert!((bdap_v1::DIALECT.lower)(&sample).is_ok());
+    every_shape(&sample, 40, bdap);
+    other_shapes().iter().for_each(bdap);
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use dialects::field::{Answer, Field};
 use dialects::{
-    Dialect, RESOURCES, Resource, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1,
+    Dialect, RESOURCES, Resource, bdap_v1, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1,
+    t9k_v1beta1,
 };
 use serde_json::{Value, json};
 
@@ -33,7 +34,8 @@ fn crd(resource: &Resource) -> Value {
 
 /// Paths of everything that a schema takes, down to what has no fields of its own.
 fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    let is_template = path.ends_with(".template");
+    // `template`, `launcherTemplate`, `workerTemplate`
+    let is_template = path.ends_with("emplate");
     if let Some(items) = schema
         .get("items")
         .filter(|items| items.get("properties").is_some())
@@ -101,6 +103,9 @@ fn t9k(path: &str) -> Value {
         job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": [
             {"type": "worker", "replicas": 2, "restartPolicy": policy, "template": template("worker")}]});
     }
+    if path.contains("t9kScheduler.priority") {
+        job["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "q"}});
+    }
     let given = json!([{"type": "worker", "command": ["a"]}]);
     if path.contains("debug.replicaSpecs") {
         job["spec"]["runMode"] = json!({"debug": {"enabled": true, "replicaSpecs": given}});
@@ -110,6 +115,12 @@ fn t9k(path: &str) -> Value {
         job["status"] = json!({"conditions": [{"type": "Paused", "status": "False"}]});
     }
     job
+}
+
+fn bdap() -> Value {
+    let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
+    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {"numWorkers": 2,
+        "launcherTemplate": template, "workerTemplate": template}})
 }
 
 /// An OpenMPI with both transfers, so that every parameter of theirs can make a difference.
@@ -169,6 +180,8 @@ fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
     }
     let dialect = t9k_v1beta1::DIALECT;
     fields(&dialect).for_each(|field| try_out(&dialect, &t9k(field.path), field));
+    let dialect = bdap_v1::DIALECT;
+    fields(&dialect).for_each(|field| try_out(&dialect, &bdap(), field));
     let dialect = openmpi_v1alpha1::DIALECT;
     fields(&dialect).for_each(|field| try_out(&dialect, &openmpi(), field));
 }
@@ -199,7 +212,7 @@ fn page() -> String {
     for resource in RESOURCES {
         for dialect in resource.dialects {
             let title = match dialect.name {
-                "t9k" | "openmpi" => {
+                "t9k" | "bdap" | "openmpi" => {
                     format!("{}/{} {}", resource.group, resource.version, resource.kind)
                 }
                 version => format!("{}/{version} {}", resource.group, resource.kind),

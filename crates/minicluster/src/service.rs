@@ -192,7 +192,11 @@ impl http_body::Body for Body {
                     .waiting
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);
-                waiting.watches.push(context.waker().clone());
+                // One that waits already need not wait twice.
+                let own = context.waker();
+                if !waiting.watches.iter().any(|waker| waker.will_wake(own)) {
+                    waiting.watches.push(own.clone());
+                }
                 drop(waiting);
                 let now = (shared.0.clock)();
                 let next = shared.lock().follow(now, watch);

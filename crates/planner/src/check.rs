@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::job::{LauncherAs, LauncherStart};
+use crate::job::{LauncherAs, LauncherStart, WorkersAs};
 use crate::observed::Observed;
 use crate::phase::Phase;
 use crate::plan::{Action, Because, Kind, Object, Plan};
@@ -103,7 +103,20 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
             observed.account.role.is_absent()
         }
         Kind::RoleBinding => observed.account.binding.is_absent(),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => observed.pod_group.is_absent(),
+        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
+            observed.pod_group.is_absent()
+        }
+        Kind::StatefulSet => {
+            if job.workers_as != WorkersAs::StatefulSet {
+                found.push(format!(
+                    "{what} {name} is created for a job that wants pods"
+                ));
+            }
+            if job.policy.suspended {
+                found.push(format!("{what} {name} is created for a suspended job"));
+            }
+            observed.worker_set.is_absent()
+        }
         Kind::Job => {
             created_launcher(observed, object, found);
             observed.launcher.is_absent()
@@ -113,21 +126,30 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
             observed.launcher_pods.is_empty() && !observed.foreign_pods.contains(name)
         }
         Kind::Pod => {
-            let index = job.worker_index(name);
-            if index.is_none_or(|index| index >= job.worker_count()) {
-                found.push(format!(
-                    "pod {name} is created but no such worker was asked for"
-                ));
-            }
-            if job.policy.suspended {
-                found.push(format!("pod {name} is created for a suspended job"));
-            }
+            created_worker(observed, name, found);
             observed.workers.iter().all(|pod| pod.name != *name)
                 && !observed.foreign_pods.contains(name)
         }
     };
     if !free {
         found.push(format!("{what} {name} is created on a name that is taken"));
+    }
+}
+
+/// A worker's pod is one of those asked for, and nobody else's to make.
+fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
+    let job = &observed.job;
+    if job.workers_as != WorkersAs::Pods {
+        found.push(format!("pod {name} is created, which a StatefulSet makes"));
+    }
+    let index = job.worker_index(name);
+    if index.is_none_or(|index| index >= job.worker_count()) {
+        found.push(format!(
+            "pod {name} is created but no such worker was asked for"
+        ));
+    }
+    if job.policy.suspended {
+        found.push(format!("pod {name} is created for a suspended job"));
     }
 }
 
@@ -271,6 +293,7 @@ fn own_uids(observed: &Observed) -> BTreeSet<&str> {
         observed.config.ours().map(|child| child.uid.as_str()),
         observed.pod_group.ours().map(|child| child.uid.as_str()),
         observed.launcher.ours().map(|child| child.uid.as_str()),
+        observed.worker_set.ours().map(|child| child.uid.as_str()),
         observed.key.ours().map(|child| child.uid.as_str()),
     ];
     let slots = &observed.account;

@@ -49,6 +49,8 @@ pub const SSH_PRIVATE_KEY: &str = "ssh-privatekey";
 /// Key of the public half in the key Secret.
 pub const SSH_PUBLIC_KEY: &str = "ssh-publickey";
 
+/// Annotation on the workers' StatefulSet: tells the pod template that was written from another.
+pub const TEMPLATE_ANNOTATION: &str = "muster.dev/template";
 /// Annotation on launcher pods: where the workers are, one `NAME ADDRESS[:PORT]` a line.
 pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
 /// Annotation on workers that end by themselves: how their job ended, once it has.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::contract::{END_ANNOTATION, HOSTS_ANNOTATION};
+use crate::contract::{END_ANNOTATION, HOSTS_ANNOTATION, TEMPLATE_ANNOTATION};
 use crate::job::{
     Account, CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Right, Role, Transport, Workers,
+    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
 };
 use crate::observed::{
     AccountObject, Config, Directives, Key, Launcher, LauncherEnd, Observed, Pod, PodGroup,
-    PodPhase, Refusal, Service, Site, Slot,
+    PodPhase, Refusal, Service, Site, Slot, WorkerSet,
 };
 use crate::plan::{Action, Kind, Object, Plan};
 use crate::status::{Outcome, Recorded, Verdict};
@@ -50,6 +50,7 @@ pub fn job(name: &str) -> Job {
             container: None,
         },
         workers: None,
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Job,
         launcher_is_host: false,
         launcher_is_indexed: true,
@@ -74,8 +75,10 @@ pub fn job(name: &str) -> Job {
             backoff_limit: None,
             suspended: false,
         },
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: false,
+        outlives_launcher: false,
         account: None,
         bootstrap: None,
     }
@@ -154,6 +157,26 @@ impl Job {
         })
     }
 
+    /// Whose workers are a StatefulSet's, reached through the API server, and which outlives its
+    /// launcher.
+    pub fn of_a_set(self) -> Self {
+        let job = self.launcher_waits().with_account();
+        job.with(|job| {
+            job.launcher_as = LauncherAs::Pod;
+            job.workers_as = WorkersAs::StatefulSet;
+            job.host_names = HostNames::Pods;
+            job.transport = Some(Transport::Exec);
+            job.exec_script = true;
+            job.gate = false;
+            job.census = false;
+            job.launcher.restart = RestartPolicy::Never;
+            job.outlives_launcher = true;
+            if let Some(workers) = &mut job.workers {
+                workers.role.restart = RestartPolicy::Always;
+            }
+        })
+    }
+
     /// Whose launcher waits for its workers.
     pub fn launcher_waits(self) -> Self {
         self.with(|job| job.launcher_start = LauncherStart::WhenWorkersReady)
@@ -218,7 +241,7 @@ impl Observed {
             seen: true,
             started_at: status.started_at,
             suspended: status.suspended,
-            outcome: status.outcome,
+            outcome: status.outcome.filter(|_| !self.job.outlives_launcher),
             restarts: status.restarts,
             replaced: status.replaced,
         };
@@ -307,7 +330,7 @@ impl Observed {
                         self.launcher_pods.retain(|pod| pod.name != *name);
                     }
                     Kind::Secret => self.key = Slot::Absent,
-                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+                    Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                         self.pod_group = Slot::Absent;
                     }
                     other => panic!("no plan deletes a {}", other.as_str()),
@@ -344,13 +367,62 @@ impl Observed {
             }
             Kind::Pod => self.workers.push(pod(&object.name)),
             Kind::Job => self.launcher = Slot::Ours(launcher(uid, spec)),
-            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup => {
+            Kind::StatefulSet => {
+                let annotations = &object.body["metadata"]["annotations"];
+                let set = WorkerSet {
+                    uid,
+                    replicas: 0,
+                    template: spec["template"].clone(),
+                    fingerprint: text(&annotations[TEMPLATE_ANNOTATION]),
+                    rolled_out: true,
+                    deleting: false,
+                };
+                self.worker_set = Slot::Ours(set);
+                self.scale_set(spec);
+            }
+            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
                 let group = PodGroup {
                     uid,
                     spec: spec.clone(),
                     deleting: false,
                 };
                 self.pod_group = Slot::Ours(group);
+            }
+        }
+    }
+
+    /// As its controller does, at once.
+    fn scale_set(&mut self, spec: &Value) {
+        let replicas = spec["replicas"].as_u64().map(u32::try_from);
+        let (Slot::Ours(set), Some(Ok(replicas))) = (&mut self.worker_set, replicas) else {
+            return;
+        };
+        set.replicas = replicas;
+        let job = &self.job;
+        let wanted = |pod: &Pod| {
+            let index = job.worker_index(&pod.name);
+            index.is_some_and(|index| index < replicas)
+        };
+        self.workers.retain(wanted);
+        for index in 0..replicas {
+            let name = job.worker_name(index);
+            if self.workers.iter().all(|pod| pod.name != name) {
+                self.workers.push(pod(&name));
+            }
+        }
+    }
+
+    /// New pods for a new template, as its controller makes them in time.
+    fn patch_set(&mut self, merge: &Value) {
+        self.scale_set(&merge["spec"]);
+        let Slot::Ours(set) = &mut self.worker_set else {
+            panic!("no plan patches a StatefulSet that is not there");
+        };
+        if let Some(template) = merge["spec"].get("template") {
+            set.template = template.clone();
+            set.fingerprint = text(&merge["metadata"]["annotations"][TEMPLATE_ANNOTATION]);
+            for worker in &mut self.workers {
+                *worker = pod(&worker.name);
             }
         }
     }
@@ -399,8 +471,9 @@ impl Observed {
             (Kind::Service, Slot::Ours(now), _, _) => *now = service(now.uid.clone(), spec),
             (Kind::ConfigMap, _, Slot::Ours(now), _) => now.data = texts(&merge["data"]),
             (Kind::Job, _, _, Slot::Ours(now)) => patch_launcher(now, merge),
+            (Kind::StatefulSet, ..) => self.patch_set(merge),
             (Kind::Role | Kind::RoleBinding, ..) => self.patch_account(kind, merge),
-            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup, ..) => {
+            (Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup, ..) => {
                 self.patch_pod_group(spec);
             }
             (other, ..) => panic!("no plan patches this {}", other.as_str()),
@@ -477,6 +550,10 @@ fn patch_launcher(now: &mut Launcher, merge: &Value) {
             *field = value.clone();
         }
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn texts(value: &Value) -> BTreeMap<String, String> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::observed::Site;
+use crate::observed::{GangScheduler, Site};
 
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Job {
     pub launcher: Role,
     /// The pods that mpirun reaches; none in a job of a launcher alone.
     pub workers: Option<Workers>,
+    /// Who makes the workers' pods.
+    pub workers_as: WorkersAs,
     /// What the launcher is in the cluster.
     pub launcher_as: LauncherAs,
     /// The launcher takes ranks too, and stands first in the host list.
@@ -50,10 +52,15 @@ pub struct Job {
     pub elastic: bool,
     /// Limits, clean-up, suspension.
     pub policy: Policy,
-    /// What a gang scheduler is told; used only where the site has one.
+    /// The gang scheduler that the job asks for; the site's, if it has one, when absent.
+    pub gang_scheduler: Option<GangScheduler>,
+    /// What a gang scheduler is told; used only where there is one.
     pub gang: GangWish,
     /// Clients read of every pod in the status.
     pub tells_of_pods: bool,
+    /// The end of its launcher is not the end of the job: workers are looked after as before, and a
+    /// launcher that somebody deletes is made again. No outcome of such a job is ever recorded.
+    pub outlives_launcher: bool,
     /// What its launcher may ask of the API server; nothing when absent.
     pub account: Option<Account>,
     /// The templates bring everything, and a script of the job's brings the pods up. Then no key is
@@ -142,6 +149,8 @@ pub enum Transport {
     Ssh,
     /// Through muster's own agent, with certificates of the job; the images need no ssh.
     Agent,
+    /// Through the API server, which runs commands in pods; nothing is added to the workers.
+    Exec,
 }
 
 impl Transport {
@@ -150,15 +159,25 @@ impl Transport {
         match self {
             Self::Ssh => "SSH",
             Self::Agent => "Agent",
+            Self::Exec => "Exec",
         }
     }
 
-    /// The transport that the word means.
+    /// The transport that the word means; one that comes with an API cannot be chosen.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Ssh, Self::Agent]
             .into_iter()
             .find(|transport| transport.as_str() == word)
     }
+}
+
+/// Who makes the workers' pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkersAs {
+    /// We do.
+    Pods,
+    /// The controller of a StatefulSet, which also replaces them when their template changes.
+    StatefulSet,
 }
 
 /// What the launcher is in the cluster.
@@ -282,11 +301,21 @@ pub struct GangWish {
     pub min_resources: Option<BTreeMap<String, Value>>,
     /// Priority class of the group.
     pub priority_class: Option<String>,
+    /// Priority of the group, where it is a number.
+    pub priority: Option<i32>,
     /// How long the scheduler may wait for the group.
     pub schedule_timeout_secs: Option<i32>,
 }
 
 impl Job {
+    /// Who places the pods together, if anybody does.
+    pub fn gang_scheduler<'a>(&'a self, site: &'a Site) -> Option<&'a GangScheduler> {
+        // The controller of a StatefulSet knows of none.
+        let ours = self.workers_as == WorkersAs::Pods;
+        let of_all = site.gang.as_ref().filter(|_| ours);
+        self.gang_scheduler.as_ref().or(of_all)
+    }
+
     /// How many workers were asked for.
     pub fn worker_count(&self) -> u32 {
         self.workers.as_ref().map_or(0, |workers| workers.count)
@@ -304,6 +333,11 @@ impl Job {
             .strip_prefix("-worker-")?;
         let index: u32 = digits.parse().ok()?;
         (index.to_string() == digits).then_some(index)
+    }
+
+    /// Name of the workers' StatefulSet.
+    pub fn worker_set_name(&self) -> String {
+        format!("{}-worker", self.owner.name)
     }
 
     /// Name of the launcher's Job and host name of its pods, or name of its pod.
@@ -329,16 +363,11 @@ impl Job {
         format!("{}-{what}", self.owner.name)
     }
 
-    /// The job has a key Secret of its own, rather than one of its user.
-    pub fn has_key(&self) -> bool {
-        self.bootstrap.is_none()
-    }
-
     /// Name of the Secret that lets the launcher, and nobody else, start processes on workers.
     pub fn key_name(&self, site: &Site) -> String {
         match self.transport(site) {
             Transport::Ssh => self.ssh_key_name(),
-            Transport::Agent => self.agent_key_name(),
+            Transport::Agent | Transport::Exec => self.agent_key_name(),
         }
     }
 
@@ -355,6 +384,11 @@ impl Job {
     /// How mpirun reaches the workers here.
     pub fn transport(&self, site: &Site) -> Transport {
         self.transport.unwrap_or(site.transport)
+    }
+
+    /// Its transport needs keys, and they are not its user's own: so there is a Secret.
+    pub fn needs_key(&self, site: &Site) -> bool {
+        self.transport(site) != Transport::Exec && self.bootstrap.is_none()
     }
 
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a

@@ -130,6 +130,37 @@ pub(crate) fn agent_variables(job: &Job) -> Vec<(&'static str, String)> {
     variables
 }
 
+/// What transport Exec promises, so that the user's own of these names do not count: Horovod looks
+/// for the script's very path before it leaves ssh alone.
+pub(crate) fn exec_promises() -> [(&'static str, String); 2] {
+    let file = |name: &str| format!("{CONFIG_MOUNT_PATH}/{name}");
+    [
+        ("OMPI_MCA_plm_rsh_agent", file(EXEC_SCRIPT)),
+        ("OMPI_MCA_orte_default_hostfile", file(HOSTFILE)),
+    ]
+}
+
+/// What makes the promises work: all daemons are started from the launcher, since nobody else may;
+/// and Open MPI 5 reads other names.
+pub(crate) fn exec_defaults(job: &Job) -> Vec<(&'static str, String)> {
+    let file = |name: &str| format!("{CONFIG_MOUNT_PATH}/{name}");
+    let fan_out = job.worker_count().max(64).to_string();
+    let at_once = job.worker_count().max(128).to_string();
+    let yes = || "1".to_owned();
+    vec![
+        ("OMPI_MCA_routed_radix", fan_out.clone()),
+        ("OMPI_MCA_plm_rsh_num_concurrent", at_once.clone()),
+        ("OMPI_ALLOW_RUN_AS_ROOT", yes()),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", yes()),
+        ("PRTE_MCA_plm_ssh_agent", file(EXEC_SCRIPT)),
+        ("PRTE_MCA_prte_default_hostfile", file(HOSTFILE)),
+        ("PRTE_MCA_rml_base_radix", fan_out),
+        ("PRTE_MCA_plm_ssh_num_concurrent", at_once),
+        ("PRTE_ALLOW_RUN_AS_ROOT", yes()),
+        ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", yes()),
+    ]
+}
+
 /// Hosts are known by names that a launcher would cut short.
 fn has_dots(job: &Job) -> bool {
     job.host_names == HostNames::Pods && job.owner.name.contains('.')

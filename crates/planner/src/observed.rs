@@ -33,6 +33,8 @@ pub struct Observed {
     pub account: AccountSlots,
     /// The PodGroup; looked at only where the site has a gang scheduler.
     pub pod_group: Slot<PodGroup>,
+    /// The workers' StatefulSet, where they have one.
+    pub worker_set: Slot<WorkerSet>,
     /// The launcher's Job.
     pub launcher: Slot<Launcher>,
     /// Pods that the launcher's Job made, and only those; or the launcher, where it is a pod.
@@ -62,6 +64,7 @@ impl Observed {
             account: AccountSlots::default(),
             key: Slot::Absent,
             pod_group: Slot::Absent,
+            worker_set: Slot::Absent,
             launcher: Slot::Absent,
             launcher_pods: Vec::new(),
             workers: Vec::new(),
@@ -93,6 +96,8 @@ pub enum GangScheduler {
     Volcano,
     /// The coscheduling plugin, under the scheduler's name.
     SchedulerPlugins(String),
+    /// The scheduler of the T9k platform.
+    T9k,
 }
 
 /// A name that the job needs.
@@ -183,6 +188,23 @@ pub struct PodGroup {
     pub uid: String,
     /// Its spec as it stands.
     pub spec: Value,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+/// What matters of the workers' StatefulSet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerSet {
+    /// UID, for patches, and to know its pods.
+    pub uid: String,
+    /// `spec.replicas`.
+    pub replicas: u32,
+    /// Its pod template as it stands, with what the API server filled in.
+    pub template: Value,
+    /// What tells the template that was last written from another, or empty.
+    pub fingerprint: String,
+    /// Its controller has seen all of this, and every pod is as it says, and Ready.
+    pub rolled_out: bool,
     /// It is being deleted.
     pub deleting: bool,
 }

@@ -30,17 +30,21 @@ pub enum Phase {
     /// Entered when a launcher pod and all workers run; left by an outcome, a suspension, or a
     /// pod that stops running.
     Running,
+    /// Entered when the launcher of a job that outlives it has ended; left when its pod is gone.
+    Rested,
 }
 
 impl Phase {
     /// The whole transition table.
     pub fn of(observed: &Observed) -> Self {
-        let recorded = observed.recorded.outcome.is_some();
-        let known = recorded || verdict::outcome(observed).is_some();
+        let outlived = observed.job.outlives_launcher;
+        let recorded = observed.recorded.outcome.is_some() && !outlived;
+        let ended = verdict::outcome(observed).is_some();
+        let known = recorded || (ended && !outlived);
         let clean = recorded && crate::plan::cleanup::is_done(observed);
         let blocked = crate::plan::blocked::by(observed).is_some();
         let named = observed.job.host_names == HostNames::Pods || observed.service.ours().is_some();
-        let keyed = !observed.job.has_key() || observed.key.ours().is_some();
+        let keyed = !observed.job.needs_key(&observed.site) || observed.key.ours().is_some();
         let prepared =
             named && observed.config.ours().is_some() && keyed && account::exists(observed);
         let gathered = workers::all_running(observed);
@@ -56,6 +60,7 @@ impl Phase {
             (false, _, true, _) => Self::Suspended,
             (false, _, false, true) => Self::Blocked,
             (false, _, false, false) if !prepared => Self::Preparing,
+            (false, _, false, false) if ended => Self::Rested,
             (false, _, false, false) if !gathered => Self::Gathering,
             (false, _, false, false) if !launched => Self::Launching,
             (false, _, false, false) => Self::Running,
@@ -74,6 +79,7 @@ impl Phase {
             Self::Gathering => "Gathering",
             Self::Launching => "Launching",
             Self::Running => "Running",
+            Self::Rested => "Rested",
         }
     }
 }

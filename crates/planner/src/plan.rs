@@ -26,6 +26,7 @@ mod say;
 pub(crate) mod stuck;
 pub(crate) mod testimony;
 pub(crate) mod verdict;
+mod worker_set;
 pub(crate) mod workers;
 
 /// What to do, what to say, when to look again, and why.
@@ -129,6 +130,8 @@ pub enum Kind {
     Pod,
     /// batch/v1
     Job,
+    /// apps/v1
+    StatefulSet,
     /// core/v1
     ServiceAccount,
     /// rbac.authorization.k8s.io/v1
@@ -139,6 +142,8 @@ pub enum Kind {
     VolcanoPodGroup,
     /// scheduling.x-k8s.io/v1alpha1
     SchedulerPluginsPodGroup,
+    /// scheduler.tensorstack.dev/v1beta1
+    T9kPodGroup,
 }
 
 impl Kind {
@@ -150,10 +155,13 @@ impl Kind {
             Self::Secret => "Secret",
             Self::Pod => "Pod",
             Self::Job => "Job",
+            Self::StatefulSet => "StatefulSet",
             Self::ServiceAccount => "ServiceAccount",
             Self::Role => "Role",
             Self::RoleBinding => "RoleBinding",
-            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup => "PodGroup",
+            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
+                "PodGroup"
+            }
         }
     }
 
@@ -162,6 +170,7 @@ impl Kind {
         match scheduler {
             GangScheduler::Volcano => Self::VolcanoPodGroup,
             GangScheduler::SchedulerPlugins(_) => Self::SchedulerPluginsPodGroup,
+            GangScheduler::T9k => Self::T9kPodGroup,
         }
     }
 }
@@ -213,6 +222,8 @@ pub enum WaitingOn {
     Record,
     /// Pods that are being deleted, to be gone.
     Departures,
+    /// Somebody, to delete the launcher that has ended, and so to ask for another.
+    AnotherLauncher,
 }
 
 /// Decides.
@@ -236,21 +247,23 @@ pub fn plan(observed: &Observed) -> Plan {
             .concat(),
         ]),
         // The launcher comes last: where a worker is refused, it must not start and fail.
-        Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running => together([
-            [
-                identity::ensure(observed),
-                account::ensure(observed),
-                gang::ensure(observed),
-            ]
-            .concat(),
-            [
-                account::bind(observed),
-                retry::remove_counted(observed),
-                workers::ensure(observed),
-            ]
-            .concat(),
-            [launcher::align(observed), hosts::tell(observed)].concat(),
-        ]),
+        Phase::Preparing | Phase::Gathering | Phase::Launching | Phase::Running | Phase::Rested => {
+            together([
+                [
+                    identity::ensure(observed),
+                    account::ensure(observed),
+                    gang::ensure(observed),
+                ]
+                .concat(),
+                [
+                    account::bind(observed),
+                    retry::remove_counted(observed),
+                    workers::ensure(observed),
+                ]
+                .concat(),
+                [launcher::align(observed), hosts::tell(observed)].concat(),
+            ])
+        }
     };
     let steps = permitted(observed, steps);
     let because = say::because(observed, phase, &steps);

@@ -9,12 +9,14 @@ use crate::job::{Job, Owner};
 pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod bootstrap;
+pub(crate) mod exec;
 pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher;
 pub(crate) mod pod;
 pub(crate) mod pod_group;
 pub(crate) mod worker_pod;
+pub(crate) mod worker_set;
 
 /// Metadata of a child that is not a pod.
 pub(crate) fn metadata(job: &Job, name: &str) -> Value {

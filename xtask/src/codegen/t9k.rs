@@ -286,10 +286,6 @@ fn rules() -> Value {
             "message": "spec.replicaSpecs: must have one entry of type worker",
         },
         {
-            "rule": "!has(self.scheduler) || !has(self.scheduler.t9kScheduler)",
-            "message": "spec.scheduler.t9kScheduler: muster makes no PodGroups of scheduler.tensorstack.dev yet",
-        },
-        {
             "rule": format!("{} == {}", resume("self"), resume("oldSelf")),
             "message": "spec.runMode.pause.resumeSpecs: is immutable",
         },

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -43,7 +43,8 @@ impl Interrupts {
     fn interrupt(&self, signal: i32) {
         let mut state = self.state();
         if state.signal.replace(signal).is_some() {
-            eprintln!("stopped at once; `cargo xtask cluster down --name …` ends what is left");
+            state.kill_running();
+            eprintln!("stopped at once; `cargo xtask cluster down --name …` ends a cluster");
             std::process::exit(exit_code(signal));
         }
         eprintln!("stopping and cleaning up; once more to stop at once");
@@ -64,19 +65,7 @@ impl Interrupts {
     ) -> Result<ExitStatus> {
         let program = command.get_program().to_owned();
         let cannot = || format!("cannot run `{}`", program.display());
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .with_context(cannot)?;
-        {
-            let mut state = self.state();
-            state.running = Some(Pid::from_child(&child));
-            if state.signal.is_some() {
-                state.end_running(); // it came before there was anything to end
-            }
-        }
+        let mut child = self.start(command.stdout(Stdio::piped()))?;
         let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
         for line in BufReader::new(stdout).split(b'\n') {
             on_line(&String::from_utf8_lossy(&line.with_context(cannot)?));
@@ -84,6 +73,30 @@ impl Interrupts {
         let status = child.wait().with_context(cannot)?;
         self.state().running = None;
         Ok(status)
+    }
+
+    /// The same for a program whose output goes straight to ours.
+    pub(crate) fn run_shown(&self, command: &mut Command) -> Result<ExitStatus> {
+        let mut child = self.start(command)?;
+        let status = child
+            .wait()
+            .with_context(|| format!("cannot wait for `{}`", command.get_program().display()))?;
+        self.state().running = None;
+        Ok(status)
+    }
+
+    fn start(&self, command: &mut Command) -> Result<Child> {
+        let child = command
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot run `{}`", command.get_program().display()))?;
+        let mut state = self.state();
+        state.running = Some(Pid::from_child(&child));
+        if state.signal.is_some() {
+            state.end_running(); // it came before there was anything to end
+        }
+        Ok(child)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -97,6 +110,12 @@ impl State {
         if let Some(group) = self.running {
             // The only way to fail is that it has ended already.
             let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+
+    fn kill_running(&self) {
+        if let Some(group) = self.running {
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }

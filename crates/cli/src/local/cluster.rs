@@ -60,6 +60,15 @@ impl Local {
         definitions: Vec<&Value>,
         tee: Box<Tee>,
     ) -> Result<Self> {
+        Self::start_at(Timestamp::now, settings, definitions, tee).await
+    }
+
+    async fn start_at(
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        settings: Settings,
+        definitions: Vec<&Value>,
+        tee: Box<Tee>,
+    ) -> Result<Self> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).context("this machine has no random numbers")?;
         let config = Config {
@@ -69,7 +78,7 @@ impl Local {
         };
         let logs = settings.directory.clone();
         let open = move |query: LogQuery| open_log(logs.clone(), query);
-        let shared = Shared::new(Cluster::new(config), Timestamp::now, open);
+        let shared = Shared::new(Cluster::new(config), clock, open);
         install(&shared, &definitions)?;
         let transport = match settings.agent {
             Some(_) => Transport::Agent,
@@ -210,7 +219,8 @@ async fn drive(
         }
         let wake = shared.with(|cluster, now| {
             let at = cluster.next_wake()?;
-            Some(at.duration_since(now).unsigned_abs())
+            // What is due already is due now.
+            Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
         });
         let alarm = async {
             match wake {
@@ -330,3 +340,6 @@ fn tail_of(path: &Path, offset: &mut u64) -> std::io::Result<Vec<u8>> {
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
@@ -25,6 +26,8 @@ use crate::yaml;
 
 /// A request that is larger is not read.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Between two tries to let somebody in, when there is no room.
+const OTHERS_END: Duration = Duration::from_millis(100);
 /// Path by which `muster down` ends it.
 pub(crate) const STOP: &str = "/muster/stop";
 
@@ -103,7 +106,7 @@ impl Door {
             };
             let Ok((stream, _)) = connection else {
                 // Out of file descriptors, most likely: others must end first.
-                tokio::task::yield_now().await;
+                tokio::time::sleep(OTHERS_END).await;
                 continue;
             };
             let (acceptor, shared) = (self.acceptor.clone(), shared.clone());

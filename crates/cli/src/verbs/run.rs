@@ -28,7 +28,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let manifest = manifest::read(args.file.name())?;
     let mut objects = checked(&manifest)?;
     let namespace = namespace(global, &objects);
-    let job = adapt(&mut objects, args, &namespace, &manifest)?;
+    let (job, added) = adapt(&mut objects, args, &namespace, &manifest)?;
     if args.place.root.is_none() && args.place.mounts.is_empty() {
         require_program(&job)?;
     }
@@ -37,6 +37,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
     let settings = settings(&run, &args.place, wants_sshd(&job))?;
     introduce(global, &manifest, &job, &settings);
+    announce(global, &added);
     let output = Output::open(args.output.is_some());
     let sender = output.sender();
     let tee: Box<Tee> = Box::new(move |pod, container| {
@@ -197,16 +198,17 @@ fn namespace(global: &Global, objects: &[Value]) -> String {
     given.unwrap_or("default").to_owned()
 }
 
-/// Makes the job fit this machine, and returns it: no retries unless the file asks for some,
-/// because whoever waits at a terminal wants to see the first failure.
+/// Makes the job fit this machine, and returns it with what was added: no retries unless the file
+/// asks for some, because whoever waits at a terminal wants to see the first failure.
 fn adapt(
     objects: &mut [Value],
     args: &RunArgs,
     namespace: &str,
     manifest: &Manifest,
-) -> Result<Value> {
+) -> Result<(Value, Vec<&'static str>)> {
     let mut jobs = 0;
     let mut found = None;
+    let mut added = Vec::new();
     for object in objects.iter_mut() {
         object["metadata"]["namespace"] = namespace.into();
         if manifest::api(object).is_none() {
@@ -224,11 +226,13 @@ fn adapt(
             let policy = &mut object["spec"]["runPolicy"];
             if policy["backoffLimit"].is_null() {
                 policy["backoffLimit"] = 0.into();
+                added.push("backoffLimit: 0");
             }
         }
         if let Some(launcher) = object.pointer_mut(LAUNCHER) {
             if launcher["restartPolicy"].is_null() {
                 launcher["restartPolicy"] = "Never".into();
+                added.push("restartPolicy: Never");
             }
             if !args.command.is_empty() {
                 let container = &mut launcher["template"]["spec"]["containers"][0];
@@ -241,7 +245,7 @@ fn adapt(
         found = Some(object.clone());
     }
     match (found, jobs) {
-        (Some(job), 1) => Ok(job),
+        (Some(job), 1) => Ok((job, added)),
         (None, _) => Err(never(format!("{} holds no job to run", manifest.name))),
         (Some(_), _) => Err(never(format!(
             "{} holds {jobs} jobs, and one is run at a time; `muster up` takes many",
@@ -385,6 +389,16 @@ fn mounts(given: &[String]) -> Result<Vec<Mount>> {
         })
     };
     given.iter().map(mount).collect()
+}
+
+/// What runs here must not differ from the file in silence.
+fn announce(global: &Global, added: &[&str]) {
+    if !global.quiet && !added.is_empty() {
+        out::note(&format!(
+            "note: the launcher is tried once ({}), as the file does not say otherwise\n",
+            added.join(", ")
+        ));
+    }
 }
 
 fn introduce(global: &Global, manifest: &Manifest, job: &Value, settings: &Settings) {

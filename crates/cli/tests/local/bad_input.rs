@@ -176,6 +176,45 @@ fn a_full_disk() {
 }
 
 #[test]
+fn a_disk_that_fills_while_the_program_writes() {
+    let world = World::new("filling");
+    let script = "head -c 4000000 /dev/zero | tr '\\\\0' x | fold -w 99";
+    let text = job(1, 1, &format!("[sh, -c, \"{script}\"]")).replace(
+        "spec:\n  slots",
+        "spec:\n  muster: {census: \"Off\"}\n  slots",
+    );
+    let file = world.file("job.yaml", &text);
+    let state = world.directory.join("state");
+    std::fs::create_dir(&state).unwrap();
+    let mount = format!(
+        "mount -t tmpfs -o size=1m,mode=700 none {} && exec \"$@\"",
+        state.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args([
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        &mount,
+        "sh",
+    ]);
+    command.arg(world.binary()).args(["run", &file]);
+    world.surround(&mut command);
+    let run = ended(command);
+    // The log is cut short, and that is said; the program and its output are not.
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stdout.len(), 4_000_000 + 4_000_000 / 99);
+    assert!(
+        run.stderr.contains("No space left on device") || run.stderr.contains("is full"),
+        "{}",
+        run.stderr
+    );
+    assert!(world.processes().is_empty());
+}
+
+#[test]
 fn a_state_directory_of_somebody_else() {
     if !rustix::process::geteuid().is_root() {
         // Only root can make one.

@@ -51,6 +51,30 @@ fn the_program_s_exit_code_is_ours_and_the_box_says_what_to_do() {
 }
 
 #[test]
+fn what_is_added_to_the_file_is_said_and_what_it_says_is_kept() {
+    let world = World::new("once");
+    let text = job(1, 1, "[sh, -c, 'echo tried; exit 4']");
+    let run = world.run(&["run", &world.file("job.yaml", &text)]);
+    let said = "note: the launcher is tried once (backoffLimit: 0, restartPolicy: Never), as the \
+                file does not say otherwise\n";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert_eq!((run.code, run.stdout.as_str()), (4, "tried\n"));
+    let text = text
+        .replace(
+            "spec:\n  slots",
+            "spec:\n  runPolicy: {backoffLimit: 1}\n  slots",
+        )
+        .replacen(
+            "      replicas: 1\n",
+            "      replicas: 1\n      restartPolicy: Never\n",
+            1,
+        );
+    let run = world.run(&["run", &world.file("again.yaml", &text)]);
+    assert!(!run.stderr.contains("tried once"), "{}", run.stderr);
+    assert_eq!((run.code, run.stdout.as_str()), (4, "tried\ntried\n"));
+}
+
+#[test]
 fn mpich_runs_as_well() {
     let world = World::new("mpich");
     let text = job(2, 2, "[mpirun.mpich, -np, '4', hostname]").replace(

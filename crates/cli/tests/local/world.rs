@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Longer than any job here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -18,7 +20,16 @@ static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     let profile = muster.parent().unwrap();
     // The one that runs this test: another would build everything anew.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let mut build = Command::new(cargo);
+    // What cargo says of this package to its tests is no news for the build of another; a build
+    // script that looks at it would run anew.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            build.env_remove(&name);
+        }
+    }
+    let built = build
         .args(["build", "--quiet", "-p", "agent", "--target-dir"])
         .arg(profile.parent().unwrap())
         .status()
@@ -93,48 +104,63 @@ impl World {
 
     /// Command lines of what still runs for this test, us excepted.
     pub(crate) fn processes(&self) -> Vec<String> {
-        let mark = format!(
-            "MUSTER_STATE_DIR={}",
-            self.directory.join("state").display()
-        );
-        let state = self.directory.join("state");
+        let line = |pid: &Pid| {
+            let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
+            let line = fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        };
+        self.running().iter().map(line).collect()
+    }
+
+    fn running(&self) -> Vec<Pid> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let ours = entries.filter(|entry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let mounts = fs::read(entry.path().join("mountinfo")).unwrap_or_default();
-            let holds = |bytes: &[u8], text: &str| {
-                bytes
-                    .windows(text.len().max(1))
-                    .any(|part| part == text.as_bytes())
+            let names_us = |file: &str| {
+                let bytes = fs::read(entry.path().join(file)).unwrap_or_default();
+                holds(&bytes, &self.directory)
             };
-            // Programs do not inherit our variables; their mounts come from our directory.
-            !line.is_empty()
-                && (holds(&environment, &mark)
-                    || holds(&mounts, &format!("{}/runs", state.display())))
-        });
-        ours.map(|entry| {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).replace('\0', " ")
-        })
-        .collect()
+            // Programs do not inherit our variables; their mounts come from our directory.
+            !line.is_empty() && (names_us("environ") || names_us("mountinfo"))
+        });
+        ours.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+            .collect()
     }
+}
+
+/// Whether a path, and not a longer one that begins alike, occurs in a file of the kernel's.
+fn holds(bytes: &[u8], path: &Path) -> bool {
+    let path = path.as_os_str().as_encoded_bytes();
+    let ends = |byte: &u8| b"/ \0\n:".contains(byte);
+    bytes.windows(path.len() + 1).any(|part| {
+        let (start, next) = part.split_at(path.len());
+        start == path && next.iter().all(ends)
+    })
 }
 
 impl Drop for World {
     fn drop(&mut self) {
+        // A test that failed halfway has not ended what it began, `muster up` above all.
+        for pid in self.running() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// Runs any command to its end.
-pub(crate) fn ended(mut command: Command) -> Ended {
+pub(crate) fn ended(command: Command) -> Ended {
+    ended_within(PATIENCE, command)
+}
+
+/// The same for one that takes long.
+pub(crate) fn ended_within(patience: Duration, mut command: Command) -> Ended {
     let child = command.spawn().unwrap();
     let id = child.id();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(child.wait_with_output()));
     let output: Output = receiver
-        .recv_timeout(PATIENCE)
+        .recv_timeout(patience)
         .unwrap_or_else(|_| panic!("process {id} did not end in time: {command:?}"))
         .unwrap();
     use std::os::unix::process::ExitStatusExt as _;

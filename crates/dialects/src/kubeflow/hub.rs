@@ -155,6 +155,7 @@ pub(crate) fn gang(job: &MpiJob) -> Option<GangWish> {
         queue: first_said([wish.queue.clone(), job.metadata.queue.clone()]),
         min_resources: wish.min_resources.clone(),
         priority_class: first_said([wish.priority_class.clone()]),
+        priority: None,
         schedule_timeout_secs: timeout.transpose().ok()?,
     })
 }

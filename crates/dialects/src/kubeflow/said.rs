@@ -2,11 +2,12 @@
 //! is read back of it, how pods are counted, and when a change must be written.
 
 use jiff::Timestamp;
-use planner::{Count, Outcome, Recorded, Verdict};
+use planner::text::truncated;
+use planner::{Count, Outcome, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, text};
-use crate::{Event, Urgency, muster_status, time};
+use crate::{Event, Report, Urgency, muster_status, time};
 
 pub(crate) const CREATED: &str = "Created";
 pub(crate) const RUNNING: &str = "Running";
@@ -22,7 +23,7 @@ pub(crate) const REASON_SUCCEEDED: &str = "MPIJobSucceeded";
 const REASON_FAILED: &str = "MPIJobFailed";
 
 /// The API server refuses events with longer messages.
-pub(crate) const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
+const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// What the job's status says already.
 pub(crate) fn recorded(job: &Value) -> Recorded {
@@ -58,7 +59,7 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
 }
 
 /// What differs decides when it must be written.
-pub(crate) fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
+fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
     let pressing = |status: &Map<String, Value>| {
         let mut status = status.clone();
         status.remove("replicaStatuses");
@@ -79,7 +80,7 @@ pub(crate) fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) 
 }
 
 /// Zeros are left out, as clients that compare for equality expect.
-pub(crate) fn counters(count: Count) -> Value {
+fn counters(count: Count) -> Value {
     let counters = [
         ("active", count.active),
         ("succeeded", count.succeeded),
@@ -90,6 +91,30 @@ pub(crate) fn counters(count: Count) -> Value {
         said.map(|(name, number)| (name.to_owned(), number))
             .collect::<std::collections::BTreeMap<_, _>>()
     )
+}
+
+/// `replicaStatuses`: the launcher has no entry before it exists.
+pub(crate) fn replica_statuses(planned: &Status) -> Value {
+    let launcher = planned.launcher.map(|count| ("Launcher", count));
+    let both = launcher.into_iter().chain([("Worker", planned.workers)]);
+    let entries = both.map(|(role, count)| (role.to_owned(), counters(count)));
+    Value::Object(entries.collect())
+}
+
+/// A status as it is to be stored, how urgent that is, and what to announce.
+pub(crate) fn report(
+    stored: &Map<String, Value>,
+    status: Map<String, Value>,
+    mut events: Vec<Event>,
+) -> Report {
+    for event in &mut events {
+        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
+    }
+    Report {
+        urgency: urgency(stored, &status),
+        status: Value::Object(status),
+        events,
+    }
 }
 
 /// What to announce of an obstacle that is new.

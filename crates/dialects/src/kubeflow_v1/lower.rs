@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use planner::Job;
 use planner::contract::{JOB_ROLE_LABEL, REPLICA_TYPE_LABEL};
 use planner::job::{
-    HostNames, LauncherAs, Policy, RestartPolicy, Role, Transport, Workers as HubWorkers,
+    HostNames, LauncherAs, Policy, RestartPolicy, Role, Transport, Workers as HubWorkers, WorkersAs,
 };
 use serde_json::{Map, Value};
 
@@ -115,13 +115,14 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
             drops_bare_args: true,
             ..workers
         }),
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Pod,
         launcher_is_host,
         launcher_is_indexed: false,
         host_names: match transport {
             Transport::Agent => HostNames::Pods,
             // Nothing resolves the bare name of a pod.
-            Transport::Ssh => HostNames::Service,
+            Transport::Ssh | Transport::Exec => HostNames::Service,
         },
         discovery_tells_slots: true,
         exec_script: true,
@@ -132,8 +133,10 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
         policy: policy(job)?,
+        gang_scheduler: None,
         gang: hub::gang(job)?,
         tells_of_pods: false,
+        outlives_launcher: false,
         account: None,
         bootstrap: None,
     })

@@ -4,7 +4,6 @@
 //! status.
 
 use jiff::{SignedDuration, Timestamp};
-use planner::text::truncated;
 use planner::{Status, Verdict};
 use serde_json::{Map, Value};
 
@@ -13,8 +12,8 @@ use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
 pub(super) use crate::kubeflow::said::recorded;
 use crate::kubeflow::said::{
-    CREATED, EVENT_MESSAGE_BYTES_MAX, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING,
-    REASON_SUCCEEDED, REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, counters, obstacle, urgency,
+    self, CREATED, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED,
+    REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, obstacle,
 };
 use crate::muster_status::{self, Scene};
 use crate::{Event, FieldError, Finding, Report, time};
@@ -68,16 +67,8 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             draft.say_muster(said);
         }
     }
-    let mut events = draft.events;
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    let urgency = urgency(&stored, &status);
-    Report {
-        status: Value::Object(status),
-        urgency,
-        events,
-    }
+    let events = draft.events;
+    said::report(&stored, status, events)
 }
 
 /// The dialect's own part of a status in the making.
@@ -102,13 +93,8 @@ impl Draft<'_> {
             None if planned.running => self.run(),
             None => {}
         }
-        let mut replicas = Map::new();
-        if let Some(launcher) = planned.launcher {
-            replicas.insert("Launcher".to_owned(), counters(launcher));
-        }
-        replicas.insert("Worker".to_owned(), counters(planned.workers));
-        self.status
-            .insert("replicaStatuses".to_owned(), replicas.into());
+        let replicas = said::replica_statuses(planned);
+        self.status.insert("replicaStatuses".to_owned(), replicas);
         self.write_conditions();
     }
 

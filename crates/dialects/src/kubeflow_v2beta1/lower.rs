@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use planner::Job;
-use planner::job::{HostNames, LauncherAs, Policy};
+use planner::job::{HostNames, LauncherAs, Policy, WorkersAs};
 use serde_json::Value;
 
 use super::defaults;
@@ -86,6 +86,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         elastic: hub::is_elastic(job, &launcher),
         launcher: hub::role(launcher, BTreeMap::new()),
         workers: hub::workers(job, worker, BTreeMap::new())?,
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Job,
         launcher_is_host: spec.run_launcher_as_worker?,
         launcher_is_indexed: true,
@@ -99,8 +100,10 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
         ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
         ssh_mount_path: spec.ssh_auth_mount_path.clone(),
         policy: policy(&spec.run_policy, &spec.muster)?,
+        gang_scheduler: None,
         gang: hub::gang(job)?,
         tells_of_pods: false,
+        outlives_launcher: false,
         account: None,
         bootstrap: None,
     })

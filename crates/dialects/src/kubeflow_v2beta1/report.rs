@@ -3,7 +3,6 @@
 //! outcome stands, and everything else is a projection of the planner's status.
 
 use jiff::Timestamp;
-use planner::text::truncated;
 use planner::{Status, Verdict};
 use serde_json::{Map, Value};
 
@@ -12,8 +11,8 @@ use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
 pub(super) use crate::kubeflow::said::recorded;
 use crate::kubeflow::said::{
-    CREATED, EVENT_MESSAGE_BYTES_MAX, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING,
-    REASON_SUCCEEDED, REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, counters, obstacle, urgency,
+    self, CREATED, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED,
+    REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, obstacle,
 };
 use crate::muster_status::{self, Scene};
 use crate::{Event, FieldError, Finding, Report, time};
@@ -65,15 +64,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             status.insert("muster".to_owned(), said);
         }
     }
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    let urgency = urgency(&stored, &status);
-    Report {
-        status: Value::Object(status),
-        urgency,
-        events,
-    }
+    said::report(&stored, status, events)
 }
 
 fn validation_error(errors: &[FieldError], stored: &Value, said: &Value) -> Option<Event> {
@@ -195,13 +186,8 @@ impl Draft<'_> {
     }
 
     fn count(&mut self) {
-        let mut replicas = Map::new();
-        if let Some(launcher) = self.planned.launcher {
-            replicas.insert("Launcher".to_owned(), counters(launcher));
-        }
-        replicas.insert("Worker".to_owned(), counters(self.planned.workers));
-        self.status
-            .insert("replicaStatuses".to_owned(), replicas.into());
+        let replicas = said::replica_statuses(self.planned);
+        self.status.insert("replicaStatuses".to_owned(), replicas);
     }
 
     fn run(&mut self, conditions: &mut Conditions) {

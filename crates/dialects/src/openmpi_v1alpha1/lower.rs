@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use planner::Job;
 use planner::job::{
     Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner,
-    Policy, RestartPolicy, Right, Role, Transport, Workers,
+    Policy, RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
 };
 use serde_json::Value;
 
@@ -286,6 +286,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
             role: role(pods::worker(wanted), "worker"),
             drops_bare_args: false,
         }),
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Pod,
         launcher_is_host: false,
         launcher_is_indexed: false,
@@ -300,6 +301,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
         census: false,
         ssh_mount_path: defaults::SECRETS.to_owned(),
         elastic: false,
+        outlives_launcher: false,
         policy: Policy {
             clean: CleanUp::Nothing,
             clean_covers_launcher: false,
@@ -311,6 +313,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
             backoff_limit: None,
             suspended: false,
         },
+        gang_scheduler: None,
         gang: GangWish::default(),
         tells_of_pods: false,
         account: account(job),

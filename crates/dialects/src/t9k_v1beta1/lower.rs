@@ -6,17 +6,19 @@ mod command;
 mod shape;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use planner::Job;
 use planner::contract::REPLICA_TYPE_LABEL;
 use planner::job::{
     CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy, RestartPolicy,
-    Role, Transport, Workers,
+    Role, Transport, Workers, WorkersAs,
 };
+use planner::observed::GangScheduler;
 use serde_json::Value;
 
 use self::shape::Wanted;
-use super::types::{self, Mode, MpiJob};
+use super::types::{self, Mode, MpiJob, T9kScheduler};
 use super::{API_VERSION, KIND, defaults};
 use crate::names::dns_1035_problems;
 use crate::{FieldError, muster_fields};
@@ -27,6 +29,8 @@ pub(super) const LAUNCHER: &str = "launcher";
 pub(super) const WORKER: &str = "worker";
 const REPLICA_TYPES: [&str; 2] = [LAUNCHER, WORKER];
 const WORKERS_MAX: i64 = 10_000;
+/// Of the scheduler's groups.
+const PRIORITIES: RangeInclusive<i64> = 0..=100;
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 
 /// What was asked for, or everything that is wrong with it.
@@ -58,13 +62,8 @@ fn validate(job: &MpiJob, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(path, &value, "must be absolute"));
         }
     }
-    if spec.t9k_scheduler.is_some() {
-        errors.push(FieldError {
-            path: "spec.scheduler.t9kScheduler".to_owned(),
-            problem: "Forbidden: muster makes no PodGroups of scheduler.tensorstack.dev yet; \
-                      without this field the job runs under the default scheduler"
-                .to_owned(),
-        });
+    if let Some(scheduler) = &spec.t9k_scheduler {
+        check_scheduler(scheduler, errors);
     }
     for (path, mode) in [
         ("spec.runMode.debug.replicaSpecs", &spec.debug),
@@ -73,6 +72,24 @@ fn validate(job: &MpiJob, errors: &mut Vec<FieldError>) {
         check_types(path, mode, errors);
     }
     muster_fields::check(&spec.muster, errors);
+}
+
+fn check_scheduler(scheduler: &T9kScheduler, errors: &mut Vec<FieldError>) {
+    let path = "spec.scheduler.t9kScheduler";
+    if scheduler.queue.is_empty() {
+        let queue = format!("{path}.queue");
+        errors.push(FieldError::required(
+            &queue,
+            "must name a queue of the scheduler",
+        ));
+    }
+    if let Some(priority) = scheduler.priority
+        && !PRIORITIES.contains(&priority)
+    {
+        let detail = "must be between 0 and 100";
+        let path = format!("{path}.priority");
+        errors.push(FieldError::invalid(&path, &priority.into(), detail));
+    }
 }
 
 fn check_types(path: &str, mode: &Mode, errors: &mut Vec<FieldError>) {
@@ -130,6 +147,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
             },
             drops_bare_args: false,
         }),
+        workers_as: WorkersAs::Pods,
         launcher_as: LauncherAs::Pod,
         launcher_is_host: false,
         launcher_is_indexed: false,
@@ -161,10 +179,23 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
             backoff_limit: wanted.restart_limit,
             suspended: spec.pause.enabled,
         },
-        gang: GangWish::default(),
+        gang_scheduler: spec.t9k_scheduler.as_ref().map(|_| GangScheduler::T9k),
+        gang: gang(spec.t9k_scheduler.as_ref()),
         tells_of_pods: true,
+        outlives_launcher: false,
         account: None,
         bootstrap: None,
+    }
+}
+
+fn gang(scheduler: Option<&T9kScheduler>) -> GangWish {
+    let Some(T9kScheduler { queue, priority }) = scheduler else {
+        return GangWish::default();
+    };
+    GangWish {
+        queue: Some(queue.clone()),
+        priority: priority.and_then(|priority| i32::try_from(priority).ok()),
+        ..GangWish::default()
     }
 }
 

@@ -34,7 +34,7 @@ fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
         .bootstrap
         .as_ref()
         .is_some_and(|own| own.attendant.is_some());
-    let wanted = attends || job.transport(&observed.site) == Transport::Agent;
+    let wanted = attends || job.transport(&observed.site) != Transport::Ssh;
     (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
 }
 
@@ -60,12 +60,17 @@ pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let job = &observed.job;
-    let gang = observed.site.gang.as_ref();
+    let gang = job.gang_scheduler(&observed.site);
     let names = [
         (
             observed.launcher.is_foreign(),
             Kind::Job,
             job.launcher_name(),
+        ),
+        (
+            observed.worker_set.is_foreign(),
+            Kind::StatefulSet,
+            job.worker_set_name(),
         ),
         (
             observed.service.is_foreign(),

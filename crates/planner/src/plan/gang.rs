@@ -1,4 +1,4 @@
-//! Policy: the PodGroup of a job, where the site has a gang scheduler.
+//! Policy: the PodGroup of a job, where the site or the job itself has a gang scheduler.
 //!
 //! Only what the job says is kept in place: a queue that Volcano fills in is Volcano's.
 
@@ -16,7 +16,7 @@ const MIN_RESOURCES: &str = "minResources";
 
 /// The group exists and says what the job says now.
 pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
-    let Some(scheduler) = &observed.site.gang else {
+    let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
         return Vec::new();
     };
     let action = match &observed.pod_group {
@@ -29,7 +29,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 
 /// The group goes.
 pub(crate) fn remove(observed: &Observed) -> Vec<Action> {
-    let Some(scheduler) = &observed.site.gang else {
+    let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
         return Vec::new();
     };
     let group = observed.pod_group.ours().filter(|group| !group.deleting);
@@ -43,7 +43,7 @@ pub(crate) fn remove(observed: &Observed) -> Vec<Action> {
 
 /// Makes a pod a member of the group.
 pub(crate) fn decorate(job: &Job, site: &Site, draft: &mut Draft) {
-    if let Some(scheduler) = &site.gang {
+    if let Some(scheduler) = job.gang_scheduler(site) {
         render::enlist(job, scheduler, draft);
     }
 }

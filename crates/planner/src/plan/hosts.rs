@@ -14,8 +14,11 @@ use crate::render::agent;
 /// One patch for each live launcher pod that does not have the list as it is now.
 pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
     let (job, site) = (&observed.job, &observed.site);
-    if job.gate(site).is_none() && job.transport(site) == Transport::Ssh {
-        return Vec::new();
+    match job.transport(site) {
+        Transport::Ssh if job.gate(site).is_none() => return Vec::new(),
+        // The API server knows where they are.
+        Transport::Exec => return Vec::new(),
+        Transport::Ssh | Transport::Agent => {}
     }
     let Some(hosts) = list(observed) else {
         return Vec::new();
@@ -59,7 +62,9 @@ fn line(job: &Job, site: &Site, index: u32, pod: &Pod) -> String {
     // taken for the launcher's own host if that is on the same node. Plain names do not resolve.
     let (name, address) = (&pod.name, &pod.address);
     match (job.transport(site), agent::port(job, index)) {
-        (Transport::Ssh, _) | (Transport::Agent, AGENT_PORT) => format!("{name} {address}\n"),
+        (Transport::Ssh | Transport::Exec, _) | (Transport::Agent, AGENT_PORT) => {
+            format!("{name} {address}\n")
+        }
         (Transport::Agent, port) if address.contains(':') => {
             format!("{name} [{address}]:{port}\n")
         }

@@ -60,11 +60,12 @@ fn config(observed: &Observed) -> Option<Action> {
 
 fn key(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
-    if !job.has_key() {
+    if !job.needs_key(site) {
         return None;
     }
     let keys = match job.transport(site) {
         Transport::Ssh => Keys::SshPair,
+        Transport::Exec => return None,
         // Certificates are for one start of the job; a suspended one has none.
         Transport::Agent if job.policy.suspended => return None,
         Transport::Agent => Keys::Certificates {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{identity, launcher_pod, workers};
+use super::{identity, launcher_pod, worker_set, workers};
 use crate::job::{LauncherAs, LauncherStart};
 use crate::observed::{Directives, Launcher, Observed, PodPhase, Slot};
 use crate::plan::{Action, Kind};
@@ -43,7 +43,9 @@ fn may_create(observed: &Observed) -> bool {
 pub(super) fn may_start(observed: &Observed) -> bool {
     match observed.job.launcher_start {
         LauncherStart::AtOnce => true,
-        LauncherStart::WhenWorkersReady => workers::all_ready(observed),
+        LauncherStart::WhenWorkersReady => {
+            workers::all_ready(observed) && worker_set::is_settled(observed)
+        }
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn because(observed: &Observed, phase: Phase, steps: &[Vec<Action>]) 
         },
         Phase::Launching => WaitingOn::Launcher,
         Phase::Running => WaitingOn::Program,
+        Phase::Rested => WaitingOn::AnotherLauncher,
     })
 }
 
@@ -83,7 +84,7 @@ pub(super) fn status(observed: &Observed, phase: Phase) -> Status {
             ),
             failed: launcher::failed_pods(observed),
         }),
-        workers: if over || suspended {
+        workers: if (over && !observed.job.outlives_launcher) || suspended {
             Count::default()
         } else {
             Count {
@@ -132,7 +133,7 @@ fn count(observed: &Observed, phase: PodPhase) -> u32 {
 
 fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
     match phase {
-        Phase::Finished | Phase::Finishing => ended(observed),
+        Phase::Finished | Phase::Finishing | Phase::Rested => ended(observed),
         Phase::Blocked => match block(observed) {
             Block::Name { kind, name } => (
                 Some(Reason::NameTaken),
@@ -143,9 +144,10 @@ fn words(observed: &Observed, phase: Phase) -> (Option<Reason>, String) {
             ),
             Block::Refused(refusal) => refused(observed, refusal),
             Block::NoAgent => {
+                let transport = observed.job.transport(&observed.site).as_str();
                 let what = match observed.job.bootstrap {
-                    Some(_) => "the workers' sidecar",
-                    None => "transport Agent",
+                    Some(_) => "the workers' sidecar".to_owned(),
+                    None => format!("transport {transport}"),
                 };
                 let message = format!(
                     "{what} needs the agent's image: start the operator with --agent-image"
@@ -194,6 +196,7 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
             format!("worker pod created failed: {said} ({made} of {wanted} workers exist)")
         }
         Kind::Job => format!("launcher pod created failed: {said}"),
+        Kind::StatefulSet => format!("worker pod created failed: {said}"),
         Kind::Service
         | Kind::ConfigMap
         | Kind::Secret
@@ -201,7 +204,8 @@ fn refused(observed: &Observed, refusal: &Refusal) -> (Option<Reason>, String) {
         | Kind::Role
         | Kind::RoleBinding
         | Kind::VolcanoPodGroup
-        | Kind::SchedulerPluginsPodGroup => {
+        | Kind::SchedulerPluginsPodGroup
+        | Kind::T9kPodGroup => {
             format!(
                 "{} {} was refused: {said}",
                 refusal.kind.as_str(),

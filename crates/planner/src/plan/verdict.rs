@@ -32,6 +32,10 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// The outcome, if there is one.
 pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
+    if observed.job.outlives_launcher {
+        // Whatever else happens may pass, or be put right by an edit.
+        return of_launcher_success(observed).or_else(|| of_launcher_pod(observed));
+    }
     observed
         .recorded
         .outcome

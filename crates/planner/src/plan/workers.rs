@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use super::worker_set;
 use crate::contract::{JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
+use crate::job::WorkersAs;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::{Action, Kind};
 use crate::render::worker_pod::worker_pod;
@@ -13,6 +15,9 @@ use crate::render::worker_pod::worker_pod;
 /// Surplus workers go, missing ones come.
 pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
+    if job.workers_as == WorkersAs::StatefulSet {
+        return worker_set::ensure(observed);
+    }
     let wanted = job.worker_count();
     let surplus = observed.workers.iter().filter(|pod| {
         !pod.deleting
@@ -52,6 +57,9 @@ pub(crate) fn remove_unfinished(observed: &Observed) -> Vec<Action> {
 
 /// One request where that is safe: every pod it reaches is known to be ours.
 fn remove(observed: &Observed, fields: &str, meant: impl Fn(&Pod) -> bool) -> Vec<Action> {
+    if observed.job.workers_as == WorkersAs::StatefulSet {
+        return worker_set::empty(observed);
+    }
     let pods: Vec<&Pod> = observed
         .workers
         .iter()

@@ -240,7 +240,7 @@ fn without_token(draft: &mut Draft) {
 }
 
 /// Ours comes last: the user's own init containers need not wait for the workers.
-fn init_container(
+pub(crate) fn init_container(
     image: &str,
     command: Value,
     variables: Vec<Value>,

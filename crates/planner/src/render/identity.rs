@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{hostfile, metadata};
+use super::{exec, hostfile, metadata};
 use crate::contract::{
     AGENT_SHIM, APP_LABEL, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
     JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
@@ -77,6 +77,12 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     if let Some(own) = &job.bootstrap {
         return own.files.clone();
     }
+    if job.transport(site) == Transport::Exec {
+        return BTreeMap::from([
+            (HOSTFILE.to_owned(), hostfile::hostfile(job, site, job.mpi)),
+            (EXEC_SCRIPT.to_owned(), exec::script()),
+        ]);
+    }
     let discoverable = if job.elastic {
         let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
         observed
@@ -105,6 +111,7 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     if job.exec_script {
         let script = match job.transport(site) {
             Transport::Agent => format!("#!/bin/sh\nexec {AGENT_SHIM} \"$@\"\n"),
+            Transport::Exec => exec::script(),
             Transport::Ssh => "#!/bin/sh\nexec ssh \"$@\"\n".to_owned(),
         };
         data.insert(EXEC_SCRIPT.to_owned(), script);
@@ -121,7 +128,7 @@ pub(crate) fn key(job: &Job, site: &Site) -> Object {
         "metadata": metadata(job, &name),
         "type": match job.transport(site) {
             Transport::Ssh => "kubernetes.io/ssh-auth",
-            Transport::Agent => "Opaque",
+            Transport::Agent | Transport::Exec => "Opaque",
         },
     });
     Object {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{agent, metadata, pod};
+use super::{agent, exec, metadata, pod};
 use crate::contract::{
     CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
     HOSTFILE_OPENMPI, REPLICA_INDEX_LABEL, ROLE_VARIABLE, SCRIPT_VOLUME,
@@ -53,6 +53,9 @@ pub(crate) fn launcher_pod(job: &Job, site: &Site) -> Object {
 }
 
 fn template(job: &Job, site: &Site) -> pod::Draft {
+    if job.transport(site) == Transport::Exec {
+        return exec::template(job, site);
+    }
     let mut draft = pod::draft(job, &job.launcher, ROLE, &job.launcher_name());
     if job.launcher_is_host && job.launcher_is_indexed {
         draft.label(REPLICA_INDEX_LABEL, "0");
@@ -61,6 +64,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     if job.bootstrap.is_some() {
         return draft;
     }
+    exec::act_as(job, &mut draft);
 
     draft.variable(ROLE_VARIABLE, ROLE);
     if job.transport(site) == Transport::Ssh {
@@ -82,7 +86,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     match (job.transport(site), &site.agent_image) {
         (Transport::Agent, Some(image)) => agent::launch(job, site, image, &mut draft),
         // Not rendered: such a job is blocked.
-        (Transport::Agent, None) => {}
+        (Transport::Agent | Transport::Exec, _) => {}
         (Transport::Ssh, _) => {
             for (name, value) in mpi::late_variables(job, site) {
                 draft.variable(name, &value);
@@ -104,7 +108,7 @@ fn host_lists(job: &Job, site: &Site) -> Value {
         return json!({"name": CONFIG_VOLUME, "emptyDir": {}});
     }
     let more: &[&str] = match job.transport(site) {
-        Transport::Ssh => &[],
+        Transport::Ssh | Transport::Exec => &[],
         Transport::Agent => &[HOSTFILE_OPENMPI, HOSTFILE_HYDRA],
     };
     let mut items = vec![

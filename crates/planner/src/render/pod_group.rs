@@ -15,6 +15,9 @@ pub(crate) mod requests;
 const VOLCANO: &str = "volcano";
 const VOLCANO_GROUP_ANNOTATION: &str = "scheduling.k8s.io/group-name";
 const SCHEDULER_PLUGINS_GROUP_LABEL: &str = "scheduling.x-k8s.io/pod-group";
+const T9K: &str = "t9k-scheduler";
+const T9K_GROUP_LABEL: &str = "scheduler.tensorstack.dev/group-name";
+const T9K_QUEUE_LABEL: &str = "scheduler.tensorstack.dev/queue";
 
 /// The group.
 pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
@@ -22,6 +25,7 @@ pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Objec
     let api_version = match scheduler {
         GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",
         GangScheduler::SchedulerPlugins(_) => "scheduling.x-k8s.io/v1alpha1",
+        GangScheduler::T9k => "scheduler.tensorstack.dev/v1beta1",
     };
     let body = json!({
         "apiVersion": api_version,
@@ -40,10 +44,11 @@ pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Objec
 pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String, Value> {
     let job = &observed.job;
     let members = min_members(job);
+    let queue = job.gang.queue.as_deref().filter(|queue| !queue.is_empty());
     let mut spec = Map::from_iter([("minMember".to_owned(), members.into())]);
     match scheduler {
         GangScheduler::Volcano => {
-            if let Some(queue) = job.gang.queue.as_deref().filter(|queue| !queue.is_empty()) {
+            if let Some(queue) = queue {
                 spec.insert("queue".to_owned(), queue.into());
             }
             if let Some(class) = priority_class(job) {
@@ -53,6 +58,13 @@ pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String
         GangScheduler::SchedulerPlugins(_) => {
             let secs = job.gang.schedule_timeout_secs.unwrap_or(0);
             spec.insert("scheduleTimeoutSeconds".to_owned(), secs.into());
+        }
+        GangScheduler::T9k => {
+            spec.insert("queue".to_owned(), queue.unwrap_or_default().into());
+            let priority = job.gang.priority.unwrap_or(0);
+            spec.insert("priority".to_owned(), priority.into());
+            // Its groups know no resources.
+            return spec;
         }
     }
     if let Some(resources) = min_resources(observed, members) {
@@ -73,6 +85,14 @@ pub(crate) fn enlist(job: &Job, scheduler: &GangScheduler, draft: &mut Draft) {
         GangScheduler::SchedulerPlugins(name) => {
             draft.label(SCHEDULER_PLUGINS_GROUP_LABEL, &group);
             name
+        }
+        GangScheduler::T9k => {
+            draft.label(T9K_GROUP_LABEL, &group);
+            draft.label(
+                T9K_QUEUE_LABEL,
+                job.gang.queue.as_deref().unwrap_or_default(),
+            );
+            T9K
         }
     };
     draft.spec.insert("schedulerName".to_owned(), name.into());

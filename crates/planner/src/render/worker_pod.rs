@@ -45,6 +45,7 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     match (job.transport(site), &site.agent_image) {
         (Transport::Agent, Some(image)) => agent::serve(job, image, index, &mut draft),
         (Transport::Agent, None) | (Transport::Ssh, _) => serve_ssh(job, &mut draft),
+        (Transport::Exec, _) => {}
     }
 
     draft.into_pod(job, name)

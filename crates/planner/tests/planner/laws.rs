@@ -1,7 +1,7 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport};
+use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport, WorkersAs};
 use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn jobs() -> impl Strategy<Value = Job> {
         clean,
         start,
         0..4_u32,
-        any::<[bool; 6]>(),
+        any::<[bool; 7]>(),
         prop::option::of(0..90_u32),
     )
         .prop_map(
@@ -31,7 +31,7 @@ fn jobs() -> impl Strategy<Value = Job> {
                 clean,
                 start,
                 workers,
-                [as_host, elastic, suspended, pods, again, account],
+                [as_host, elastic, suspended, pods, again, account, set],
                 secs,
             )| {
                 let job = if workers == 0 {
@@ -41,6 +41,11 @@ fn jobs() -> impl Strategy<Value = Job> {
                 };
                 let job = if pods { job.of_pods() } else { job };
                 let job = if account { job.with_account() } else { job };
+                let job = if set && workers > 0 {
+                    job.of_a_set()
+                } else {
+                    job
+                };
                 job.with(|job| {
                     if pods && again {
                         job.launcher.restart = RestartPolicy::ExitCode;
@@ -78,6 +83,8 @@ enum Happening {
     ServiceForeign,
     RightsEdited,
     RightsForeign,
+    SetRolling(bool),
+    SetForeign,
     ConfigEdited,
     StrayPod,
     ForeignWorker(u8),
@@ -113,6 +120,8 @@ fn happenings() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::ServiceForeign),
         1 => Just(Happening::RightsEdited),
         1 => Just(Happening::RightsForeign),
+        1 => any::<bool>().prop_map(Happening::SetRolling),
+        1 => Just(Happening::SetForeign),
         1 => Just(Happening::ConfigEdited),
         1 => Just(Happening::StrayPod),
         1 => any::<u8>().prop_map(Happening::ForeignWorker),
@@ -139,6 +148,14 @@ fn sites() -> impl Strategy<Value = Option<GangScheduler>> {
 fn agents() -> impl Strategy<Value = (Option<String>, Option<Transport>)> {
     let image = prop::option::of(Just("muster-agent:1".to_owned()));
     (image, prop::option::of(Just(Transport::Agent)))
+}
+
+/// Workers of a StatefulSet are reached in one way only.
+fn arm(world: &mut Observed, (image, transport): (Option<String>, Option<Transport>)) {
+    world.site.agent_image = image;
+    if world.job.workers_as == WorkersAs::Pods {
+        world.job.transport = transport;
+    }
 }
 
 fn worker(world: &mut Observed, index: u8) -> Option<&mut Pod> {
@@ -198,6 +215,8 @@ fn happen(world: &mut Observed, happening: Happening) {
         | Happening::ServiceForeign
         | Happening::RightsEdited
         | Happening::RightsForeign
+        | Happening::SetRolling(_)
+        | Happening::SetForeign
         | Happening::ConfigEdited => meddle(world, &happening),
         Happening::StrayPod => world.workers.push(pod("demo-worker-77")),
         Happening::ForeignWorker(index) => lose_name(world, index),
@@ -224,6 +243,15 @@ fn meddle(world: &mut Observed, happening: &Happening) {
             }
         }
         Happening::RightsForeign => world.account.binding = Slot::Foreign,
+        Happening::SetRolling(rolled_out) => {
+            if let Slot::Ours(set) = &mut world.worker_set {
+                set.rolled_out = *rolled_out;
+            }
+        }
+        Happening::SetForeign if world.job.workers_as == WorkersAs::StatefulSet => {
+            world.worker_set = Slot::Foreign;
+        }
+        Happening::SetForeign => {}
         _ => {
             if let Slot::Ours(config) = &mut world.config {
                 config.data.clear();
@@ -286,7 +314,7 @@ proptest! {
         history in prop::collection::vec(happenings(), 0..40),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
-        (world.site.agent_image, world.job.transport) = agent;
+        arm(&mut world, agent);
         let mut outcome = None;
         for happening in history {
             happen(&mut world, happening);
@@ -310,7 +338,7 @@ proptest! {
         history in prop::collection::vec(happenings(), 0..20),
     ) {
         let mut world = world(job).with(|world| world.site.gang = gang);
-        (world.site.agent_image, world.job.transport) = agent;
+        arm(&mut world, agent);
         for happening in history {
             happen(&mut world, happening);
         }

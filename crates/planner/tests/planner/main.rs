@@ -14,6 +14,7 @@
 //! - `deadline`: deadlines and waking
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
+//! - `worker_set`: jobs whose workers a StatefulSet makes
 //! - `laws`: properties that hold for every job and every history
 
 mod account;
@@ -31,6 +32,7 @@ mod own_pods;
 mod pods;
 mod start;
 mod suspend;
+mod worker_set;
 
 use planner::{Action, Kind, Object, Plan};
 use serde_json::Value;

@@ -110,15 +110,15 @@ pub(crate) const FIELDS: &[Field] = &[
         r#"true"#,
         "Workers go at the end, the launcher stays.",
     ),
-    Field::refused(
+    Field::honoured(
         "spec.scheduler.t9kScheduler.queue",
         r#""q""#,
-        "muster makes no PodGroups of scheduler.tensorstack.dev yet.",
+        "The pods wait in this queue, in a PodGroup of scheduler.tensorstack.dev.",
     ),
-    Field::refused(
+    Field::honoured(
         "spec.scheduler.t9kScheduler.priority",
         r#"5"#,
-        "muster makes no PodGroups of scheduler.tensorstack.dev yet.",
+        "Priority of that group, 0 to 100; 0 if not set.",
     ),
     Field::honoured(
         "spec.runMode.debug.enabled",

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::root;
 use crate::cluster::Running;
 use crate::command;
+use crate::demo::root;
 use crate::test::interrupts::Interrupts;
 
 const NAMESPACE: &str = "mpi-operator";

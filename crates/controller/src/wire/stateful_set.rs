@@ -1,0 +1,53 @@
+//! The workers' StatefulSet: its number and template, and how far its controller is with them.
+
+use planner::{contract, observed};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Child, Facts, Part, Stored, Wire, annotation, assemble, is_managed, uid};
+
+/// apps/v1 StatefulSet.
+pub(crate) type StatefulSet = Wire<Part<SetSpec>, Part<SetStatus>>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SetSpec {
+    replicas: Option<u32>,
+    template: Value,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SetStatus {
+    observed_generation: i64,
+    ready_replicas: u32,
+    updated_replicas: u32,
+    replicas: u32,
+}
+
+impl Stored for StatefulSet {
+    fn unreadable(&self) -> bool {
+        self.spec.unreadable() || self.status.unreadable()
+    }
+
+    fn child(self) -> Child {
+        let (spec, status) = (self.spec.or_default(), self.status.or_default());
+        let replicas = spec.replicas.unwrap_or(1);
+        let seen = status.observed_generation >= self.metadata.generation.unwrap_or_default();
+        let pods = [
+            status.replicas,
+            status.ready_replicas,
+            status.updated_replicas,
+        ];
+        let facts = Facts::WorkerSet(Box::new(observed::WorkerSet {
+            uid: uid(&self.metadata),
+            replicas,
+            template: spec.template,
+            fingerprint: annotation(&self.metadata, contract::TEMPLATE_ANNOTATION),
+            rolled_out: seen && pods.iter().all(|count| *count == replicas),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+        }));
+        let watched = is_managed(&self.metadata);
+        assemble(&self.metadata, watched, facts)
+    }
+}

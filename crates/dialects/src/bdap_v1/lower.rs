@@ -1,0 +1,194 @@
+//! Wire to hub for bdap: a launcher pod that waits for a StatefulSet of workers, goes into them
+//! through the API server, and does not end the job by its end. Everything that is wrong with a job at
+//! once, or a [`planner::Job`] that the planner need not doubt.
+
+use std::collections::BTreeMap;
+
+use planner::Job;
+use planner::job::{
+    Account, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy,
+    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
+};
+use serde_json::Value;
+
+use super::types::{self, MpiJob, Template};
+use super::{API_VERSION, KIND, defaults};
+use crate::FieldError;
+
+const WORKERS_MAX: i64 = 10_000;
+/// Pods carry the StatefulSet's name and a hash of eleven characters in a label of 63.
+const NAME_BYTES_MAX: usize = 63 - "-worker".len() - 11;
+const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
+const CLEAN_POD_POLICIES: [&str; 3] = ["None", "Running", "All"];
+
+/// What was asked for, or everything that is wrong with it.
+pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+    let (mut job, mut errors) = types::read(object);
+    let misshapen: Vec<String> = errors.iter().map(|error| error.path.clone()).collect();
+    defaults::fill(&mut job);
+    // Of a field that had the wrong shape, one word is enough.
+    let unsaid = |path: &str| !misshapen.iter().any(|named| named.starts_with(path));
+    check_name(&job.name, &mut errors);
+    let workers = check_workers(&job, &unsaid, &mut errors);
+    for (name, template) in [
+        ("launcherTemplate", &job.spec.launcher),
+        ("workerTemplate", &job.spec.worker),
+    ] {
+        let path = format!("spec.{name}");
+        if unsaid(&path) {
+            check_template(&path, template, &mut errors);
+        }
+    }
+    let policy = &job.spec.clean_pod_policy;
+    if !CLEAN_POD_POLICIES.contains(&policy.as_str()) {
+        let path = "spec.muster.cleanPodPolicy";
+        errors.push(FieldError::unsupported(path, policy, &CLEAN_POD_POLICIES));
+    }
+    match workers {
+        Some(workers) if errors.is_empty() => Ok(hub(&job, workers)),
+        Some(_) | None => Err(errors),
+    }
+}
+
+fn check_name(name: &str, errors: &mut Vec<FieldError>) {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let problem = if name.len() > NAME_BYTES_MAX {
+        "must be no more than 45 characters, because the workers' StatefulSet is named after it"
+    } else if !name.bytes().all(inner) || name.starts_with('-') || name.ends_with('-') {
+        "must be a DNS-1123 label, because hosts are named after it: lower case letters, digits and '-'"
+    } else {
+        return;
+    };
+    errors.push(FieldError::invalid("metadata.name", &name.into(), problem));
+}
+
+fn check_workers(
+    job: &MpiJob,
+    unsaid: &dyn Fn(&str) -> bool,
+    errors: &mut Vec<FieldError>,
+) -> Option<u32> {
+    let path = "spec.numWorkers";
+    let Some(count) = job.spec.num_workers else {
+        if unsaid(path) || errors.is_empty() {
+            errors.push(FieldError::required(path, "must say how many workers"));
+        }
+        return None;
+    };
+    if !(1..=WORKERS_MAX).contains(&count) {
+        let detail = format!("must be between 1 and {WORKERS_MAX}, inclusive");
+        errors.push(FieldError::invalid(path, &count.into(), &detail));
+    }
+    u32::try_from(count).ok()
+}
+
+fn check_template(path: &str, template: &Template, errors: &mut Vec<FieldError>) {
+    if template.containers == 0 {
+        let path = format!("{path}.spec.containers");
+        errors.push(FieldError::required(&path, "must have a container"));
+    }
+    let policy = &template.restart_policy;
+    if !RESTART_POLICIES.contains(&policy.as_str()) {
+        let path = format!("{path}.spec.restartPolicy");
+        errors.push(FieldError::unsupported(&path, policy, &RESTART_POLICIES));
+    }
+}
+
+fn hub(job: &MpiJob, workers: u32) -> Job {
+    let (launcher, worker) = (&job.spec.launcher, &job.spec.worker);
+    let role = |template: &Template, restart| Role {
+        template: template.written.clone(),
+        restart,
+        labels: BTreeMap::new(),
+        container: None,
+    };
+    Job {
+        owner: Owner {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            namespace: job.namespace.clone(),
+            name: job.name.clone(),
+            uid: job.uid.clone(),
+            generation: job.generation,
+            leaving: job.leaving,
+        },
+        mpi: Mpi::OpenMpi,
+        slots: 1,
+        launcher: role(launcher, restart(&launcher.restart_policy)),
+        workers: Some(Workers {
+            count: workers,
+            // Whatever they say: a StatefulSet has no other.
+            role: role(worker, RestartPolicy::Always),
+            drops_bare_args: false,
+        }),
+        workers_as: WorkersAs::StatefulSet,
+        launcher_as: LauncherAs::Pod,
+        launcher_is_host: false,
+        launcher_is_indexed: false,
+        host_names: HostNames::Pods,
+        discovery_tells_slots: false,
+        exec_script: true,
+        launcher_start: LauncherStart::WhenWorkersReady,
+        transport: Some(Transport::Exec),
+        gate: false,
+        ssh_port: None,
+        census: false,
+        ssh_mount_path: String::new(),
+        elastic: false,
+        policy: policy(&job.spec.clean_pod_policy),
+        gang_scheduler: None,
+        gang: GangWish::default(),
+        tells_of_pods: true,
+        outlives_launcher: true,
+        account: Some(account(job, workers)),
+        bootstrap: None,
+    }
+}
+
+fn policy(clean: &str) -> Policy {
+    Policy {
+        clean: match clean {
+            "All" => CleanUp::All,
+            "Running" => CleanUp::Running,
+            _ => CleanUp::Nothing,
+        },
+        clean_covers_launcher: false,
+        failed_worker_is_fatal: false,
+        ttl_secs: None,
+        expires_secs: None,
+        deadline_secs: None,
+        startup_secs: None,
+        backoff_limit: None,
+        suspended: false,
+    }
+}
+
+/// It may see pods, and run commands in the job's own workers. A WebSocket begins with a GET, older
+/// clients with a POST.
+fn account(job: &MpiJob, workers: u32) -> Account {
+    let workers = (0..workers).map(|index| format!("{}-worker-{index}", job.name));
+    let given = &job.spec.launcher.service_account;
+    Account {
+        name: format!("{}-launcher", job.name),
+        given: Some(given.clone()).filter(|name| !name.is_empty()),
+        rights: vec![
+            Right {
+                resource: "pods",
+                verbs: &["get", "list", "watch"],
+                names: None,
+            },
+            Right {
+                resource: "pods/exec",
+                verbs: &["get", "create"],
+                names: Some(workers.collect()),
+            },
+        ],
+    }
+}
+
+fn restart(policy: &str) -> RestartPolicy {
+    match policy {
+        "Never" => RestartPolicy::Never,
+        "OnFailure" => RestartPolicy::OnFailure,
+        _ => RestartPolicy::Always,
+    }
+}

@@ -1,0 +1,105 @@
+//! Policy: the workers where a StatefulSet makes them. It follows the job in number and template; its
+//! controller replaces the pods. What others change in its template stays until the job changes: the
+//! API server fills in and respells so much that only our own template can be told from another.
+
+use serde_json::{Map, Value, json};
+
+use super::verdict;
+use crate::contract::TEMPLATE_ANNOTATION;
+use crate::job::{CleanUp, WorkersAs};
+use crate::observed::{Observed, Slot, WorkerSet};
+use crate::plan::{Action, Kind};
+use crate::render::worker_set as render;
+
+/// It exists and says what the job says now.
+pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+    let job = &observed.job;
+    let Some(workers) = &job.workers else {
+        return Vec::new();
+    };
+    let count = count(observed);
+    let action = match &observed.worker_set {
+        Slot::Absent => Some(Action::Create(render::worker_set(job, workers, count))),
+        Slot::Ours(set) if !set.deleting => {
+            let mut merge = json!({"spec": {}});
+            if set.replicas != count {
+                merge["spec"]["replicas"] = count.into();
+            }
+            let template = render::template(job, workers);
+            let fingerprint = render::fingerprint(&template);
+            if set.fingerprint != fingerprint {
+                merge["spec"]["template"] = replacing(&set.template, &template);
+                merge["metadata"] = json!({"annotations": {(TEMPLATE_ANNOTATION): fingerprint}});
+            }
+            let changes = merge["spec"] != json!({});
+            changes.then(|| patch(observed, set, merge))
+        }
+        Slot::Ours(_) | Slot::Foreign => None,
+    };
+    action.into_iter().collect()
+}
+
+/// It has no pods, and can have them again.
+pub(crate) fn empty(observed: &Observed) -> Vec<Action> {
+    let set = observed.worker_set.ours();
+    let set = set.filter(|set| !set.deleting && set.replicas > 0);
+    let merge = json!({"spec": {"replicas": 0}});
+    set.map(|set| patch(observed, set, merge))
+        .into_iter()
+        .collect()
+}
+
+/// Every pod is as the job says now, or nobody but us makes them.
+pub(crate) fn is_settled(observed: &Observed) -> bool {
+    let job = &observed.job;
+    let Some(workers) = job
+        .workers
+        .as_ref()
+        .filter(|_| job.workers_as == WorkersAs::StatefulSet)
+    else {
+        return true;
+    };
+    observed.worker_set.ours().is_some_and(|set| {
+        let fingerprint = render::fingerprint(&render::template(job, workers));
+        set.rolled_out
+            && !set.deleting
+            && set.replicas == workers.count
+            && set.fingerprint == fingerprint
+    })
+}
+
+/// Workers of a job that outlives its launcher go only where they were asked to, until another
+/// launcher is wanted.
+fn count(observed: &Observed) -> u32 {
+    let job = &observed.job;
+    let idle = job.policy.clean != CleanUp::Nothing && verdict::outcome(observed).is_some();
+    if idle { 0 } else { job.worker_count() }
+}
+
+fn patch(observed: &Observed, set: &WorkerSet, merge: Value) -> Action {
+    Action::Patch {
+        kind: Kind::StatefulSet,
+        name: observed.job.worker_set_name(),
+        uid: set.uid.clone(),
+        subresource: None,
+        merge,
+    }
+}
+
+/// A merge patch that turns `old` into `new`, leftovers removed. What the API server had filled in is
+/// removed too, and filled in again.
+fn replacing(old: &Value, new: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return new.clone();
+    };
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let mut merge: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in new {
+        let value = match old.get(key) {
+            Some(old) => replacing(old, value),
+            None => value.clone(),
+        };
+        merge.insert(key.clone(), value);
+    }
+    Value::Object(merge)
+}

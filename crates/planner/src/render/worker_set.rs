@@ -1,0 +1,76 @@
+//! The workers' StatefulSet. Their template is the user's but for labels and restart policy: nothing
+//! is added to containers, volumes or environment.
+
+use serde_json::{Map, Value, json};
+
+use super::{metadata, object};
+use crate::contract::{
+    APP_LABEL, JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+    TEMPLATE_ANNOTATION,
+};
+use crate::job::{Job, Workers};
+use crate::plan::{Kind, Object};
+
+const ROLE: &str = "worker";
+
+/// The StatefulSet, for so many pods, which come together.
+pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {
+    let name = job.worker_set_name();
+    let template = template(job, workers);
+    let mut metadata = metadata(job, &name);
+    metadata["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(&template)});
+    let body = json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": count,
+            // No such Service exists: the names of the pods are not resolved.
+            "serviceName": job.service_name(),
+            "selector": {"matchLabels": {(APP_LABEL): name}},
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": template,
+        },
+    });
+    Object {
+        kind: Kind::StatefulSet,
+        name,
+        body,
+    }
+}
+
+/// Its pod template. The labels are what pods are found by, by the StatefulSet and by us.
+pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
+    let written = &workers.role.template;
+    let mut metadata = Map::new();
+    for key in ["labels", "annotations"] {
+        if let Some(Value::Object(entries)) = written["metadata"].get(key) {
+            metadata.insert(key.to_owned(), Value::Object(entries.clone()));
+        }
+    }
+    let set = job.worker_set_name();
+    let labels = object(&mut metadata, "labels");
+    for (name, value) in [
+        (APP_LABEL, set.as_str()),
+        (OPERATOR_NAME_LABEL, OPERATOR_NAME),
+        (JOB_NAME_LABEL, &job.owner.name),
+        (JOB_ROLE_LABEL, ROLE),
+        (JOB_UID_LABEL, &job.owner.uid),
+    ] {
+        labels.insert(name.to_owned(), value.into());
+    }
+    let mut spec = written["spec"].as_object().cloned().unwrap_or_default();
+    let restart = workers.role.restart.as_str();
+    spec.insert("restartPolicy".to_owned(), restart.into());
+    json!({"metadata": metadata, "spec": spec})
+}
+
+/// Tells one template from another.
+pub(crate) fn fingerprint(template: &Value) -> String {
+    let text = template.to_string();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,220 @@
+//! What is rendered into pods for the agent and the gate, and what stays the user's.
+
+use planner::contract::HOSTS_ANNOTATION;
+use planner::fixtures::job;
+use planner::{Kind, plan};
+use serde_json::{Value, json};
+
+use super::{IMAGE, by_agent, by_ssh, command, launcher, variable, volume, waiting, worker};
+use crate::{created_one, patch};
+
+#[test]
+fn a_worker_serves_and_holds_no_key_of_the_launcher() {
+    let spec = worker(&by_agent(job("demo").workers(2)), 1);
+    let main = &spec["containers"][0];
+    assert_eq!(
+        main["command"],
+        json!(["/muster/bin/muster-agent", "serve"])
+    );
+    let init = &spec["initContainers"][0];
+    assert_eq!(init["image"], IMAGE);
+    let install = json!(["/muster-agent", "install", "/muster/bin"]);
+    assert_eq!(init["command"], install);
+    let items = &volume(&spec, "muster-tls")["secret"]["items"];
+    let keys: Vec<_> = items
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["key"])
+        .collect();
+    assert_eq!(keys, ["server.crt", "server.key", "ca.crt"]);
+    assert_eq!(spec["automountServiceAccountToken"], false);
+    assert!(!spec.to_string().contains("ssh-auth"));
+}
+
+#[test]
+fn a_worker_keeps_its_own_command_unless_that_is_an_sshd() {
+    let with = |key: &str, words: &[&str]| {
+        let job = job("demo").workers(1).with(|job| {
+            let workers = job.workers.as_mut().unwrap();
+            workers.role.template["spec"]["containers"][0][key] = json!(words);
+        });
+        worker(&by_agent(job), 0)["containers"][0].clone()
+    };
+    let own = with("command", &["train", "--daemon"]);
+    let agent = ["/muster/bin/muster-agent", "serve", "--"];
+    assert_eq!(
+        own["command"],
+        json!([&agent[..], &["train", "--daemon"]].concat())
+    );
+    let arguments = with("args", &["train"]);
+    assert_eq!(arguments["command"], json!(agent));
+    assert_eq!(arguments["args"], json!(["train"]));
+    let sshd = with("command", &["/usr/sbin/sshd", "-De"]);
+    assert_eq!(sshd["command"], json!(agent[..2]));
+}
+
+#[test]
+fn a_probe_of_the_sshd_that_is_not_there_asks_the_agent() {
+    let probe = json!({"tcpSocket": {"port": 2222}, "periodSeconds": 1});
+    let job = job("demo").workers(1).with(|job| {
+        let workers = job.workers.as_mut().unwrap();
+        let container = &mut workers.role.template["spec"]["containers"][0];
+        container["args"] = json!(["/usr/sbin/sshd", "-De"]);
+        container["readinessProbe"] = probe;
+    });
+    let main = worker(&by_agent(job), 0)["containers"][0].clone();
+    assert_eq!(main["readinessProbe"]["tcpSocket"]["port"], 7077);
+    assert_eq!(main["readinessProbe"]["periodSeconds"], 1);
+    assert_eq!(main.get("args"), None);
+}
+
+#[test]
+fn a_launcher_waits_and_runs_under_the_agent() {
+    let job = job("demo").workers(2).with(|job| {
+        command(job, &["mpirun", "pi"]);
+        job.slots = 3;
+    });
+    let spec = launcher(&by_agent(job));
+    let main = &spec["containers"][0];
+    let under = json!(["/muster/bin/muster-agent", "exec", "--", "mpirun", "pi"]);
+    assert_eq!(main["command"], under);
+    for (name, value) in [
+        ("OMPI_MCA_plm_rsh_agent", "/muster/bin/ssh"),
+        ("PRTE_MCA_plm_ssh_agent", "/muster/bin/ssh"),
+        ("HYDRA_LAUNCHER_EXEC", "/muster/bin/ssh"),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC", "/muster/bin/ssh"),
+        (
+            "OMPI_MCA_orte_default_hostfile",
+            "/etc/mpi/hostfile.openmpi",
+        ),
+        ("HYDRA_HOST_FILE", "/etc/mpi/hostfile.hydra"),
+        ("I_MPI_PERHOST", "3"),
+        ("MUSTER_WORKERS", "2"),
+    ] {
+        assert_eq!(variable(main, name), Some(&json!(value)), "{name}");
+    }
+    let gate = &spec["initContainers"][0];
+    let words = json!(["/muster-agent", "gate", "--install", "/muster/bin"]);
+    assert_eq!(gate["command"], words);
+    assert_eq!(variable(gate, "MUSTER_LISTS_DIR"), Some(&json!("/etc/mpi")));
+    assert_eq!(volume(&spec, "mpi-job-config")["emptyDir"], json!({}));
+    let items = &volume(&spec, "muster-tls")["secret"]["items"];
+    assert_eq!(items[0]["key"], "client.crt");
+    let field = &volume(&spec, "muster-hosts")["downwardAPI"]["items"][0]["fieldRef"];
+    assert_eq!(
+        field["fieldPath"],
+        format!("metadata.annotations['{HOSTS_ANNOTATION}']")
+    );
+}
+
+#[test]
+fn what_the_user_has_set_stays() {
+    let job = job("demo").workers(1).with(|job| {
+        let container = &mut job.launcher.template["spec"]["containers"][0];
+        container["env"] = json!([{"name": "OMPI_MCA_routed_radix", "value": "7"}]);
+        job.launcher.template["spec"]["serviceAccountName"] = "mine".into();
+    });
+    let spec = launcher(&by_agent(job));
+    let main = &spec["containers"][0];
+    assert_eq!(variable(main, "OMPI_MCA_routed_radix"), Some(&json!("7")));
+    assert_eq!(main["command"], Value::Null, "the image's own entry point");
+    assert_eq!(spec.get("automountServiceAccountToken"), None);
+}
+
+#[test]
+fn what_is_injected_is_restricted_and_costs_nothing() {
+    let amounts = json!({"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}});
+    let job = job("demo").workers(1).with(|job| {
+        let workers = job.workers.as_mut().unwrap();
+        workers.role.template["spec"]["containers"][0]["resources"] = amounts;
+    });
+    let spec = worker(&by_agent(job.clone()), 0);
+    let init = &spec["initContainers"][0];
+    let limits = &init["resources"]["limits"];
+    assert_eq!(limits, &json!({"cpu": "1", "memory": "1Gi"}));
+    let security = &init["securityContext"];
+    assert_eq!(security["runAsNonRoot"], true);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+    assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    let as_root = job.with(|job| {
+        let workers = job.workers.as_mut().unwrap();
+        workers.role.template["spec"]["securityContext"] = json!({"runAsUser": 0});
+    });
+    let spec = worker(&by_agent(as_root), 0);
+    let security = &spec["initContainers"][0]["securityContext"];
+    assert_eq!(
+        security.get("runAsNonRoot"),
+        None,
+        "the pod says who runs it"
+    );
+}
+
+#[test]
+fn workers_on_the_hosts_network_have_ports_of_their_own() {
+    let job = job("demo").workers(2).with(|job| {
+        let workers = job.workers.as_mut().unwrap();
+        workers.role.template["spec"]["hostNetwork"] = true.into();
+    });
+    let world = by_agent(job);
+    let port = |index| {
+        let main = worker(&world, index)["containers"][0].clone();
+        assert_eq!(
+            main["ports"][0]["hostPort"],
+            main["ports"][0]["containerPort"]
+        );
+        let port = main["ports"][0]["hostPort"].as_u64().unwrap();
+        assert_eq!(
+            variable(&main, "MUSTER_PORT"),
+            Some(&json!(port.to_string()))
+        );
+        port
+    };
+    assert_eq!(port(0) + 1, port(1));
+    let told = patch(&plan(&waiting(world.clone())));
+    let lines = told["metadata"]["annotations"][HOSTS_ANNOTATION]
+        .as_str()
+        .unwrap();
+    let first = format!("# workers 2\ndemo-worker-0 10.0.0.0:{}\n", port(0));
+    assert!(lines.starts_with(&first), "{lines}");
+}
+
+#[test]
+fn without_a_gate_the_lists_are_the_config_maps() {
+    let world = by_agent(job("demo").workers(2).with(|job| job.gate = false));
+    let spec = launcher(&world);
+    let install = json!(["/muster-agent", "install", "/muster/bin"]);
+    assert_eq!(spec["initContainers"][0]["command"], install);
+    assert_eq!(
+        volume(&spec, "mpi-job-config")["configMap"]["name"],
+        "demo-config"
+    );
+    let config = created_one(&plan(&world), Kind::ConfigMap, "demo-config");
+    let hydra = "demo-worker-0.demo.team-a.svc:1\ndemo-worker-1.demo.team-a.svc:1\n";
+    assert_eq!(config["data"]["hostfile.hydra"], hydra);
+}
+
+#[test]
+fn over_ssh_the_launcher_waits_too_and_finds_workers_without_dns() {
+    let spec = launcher(&by_ssh(job("demo").workers(2)));
+    let gate = &spec["initContainers"][0];
+    assert_eq!(variable(gate, "MUSTER_GATE_TRANSPORT"), Some(&json!("ssh")));
+    assert_eq!(variable(gate, "MUSTER_SSH_PORTS"), Some(&json!("22,2222")));
+    let words = variable(&spec["containers"][0], "OMPI_MCA_plm_rsh_args").unwrap();
+    let words: Vec<_> = words.as_str().unwrap().split(' ').collect();
+    let proxy = "ProxyCommand=/muster/bin/muster-agent\tconnect\t%h\t%p";
+    assert_eq!(words, ["-o", "ConnectionAttempts=10", "-o", proxy]);
+    let many = launcher(&by_ssh(job("demo").workers(65)));
+    let words = variable(&many["containers"][0], "OMPI_MCA_plm_rsh_args").unwrap();
+    assert_eq!(
+        words, "-o ConnectionAttempts=10",
+        "workers call each other then"
+    );
+}
+
+#[test]
+fn a_job_without_workers_has_nothing_to_wait_for() {
+    assert_eq!(launcher(&by_ssh(job("demo"))).get("initContainers"), None);
+}

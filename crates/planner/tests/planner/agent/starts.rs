@@ -1,0 +1,145 @@
+//! How a start goes: what the launcher is told, whom it waits for, how long certificates live.
+
+use planner::fixtures::{job, noon_and, world};
+use planner::job::Transport;
+use planner::observed::{PodPhase, Slot, Waiting};
+use planner::{Action, Keys, Phase, Reason, Verdict, plan};
+use serde_json::json;
+
+use super::{by_agent, by_ssh, launcher, variable, waiting};
+use crate::deeds;
+
+#[test]
+fn a_launcher_is_told_once_where_all_its_workers_are() {
+    let world = waiting(by_agent(job("demo").workers(2)));
+    let early = world.clone().with(|world| world.workers[1].address.clear());
+    assert_eq!(deeds(&plan(&early)), Vec::<String>::new());
+    assert_eq!(deeds(&plan(&world)), ["patch Pod l-0"]);
+    let told = world.settled();
+    assert_eq!(
+        told.launcher_pods[0].hosts,
+        "# workers 2\ndemo-worker-0 10.0.0.0\ndemo-worker-1 10.0.0.1\n"
+    );
+    let moved = told.with(|world| world.workers[0].address = "10.0.0.9".to_owned());
+    assert_eq!(deeds(&plan(&moved)), ["patch Pod l-0"]);
+}
+
+#[test]
+fn certificates_are_made_for_one_start_and_go_with_it() {
+    let world = by_agent(job("demo").workers(1));
+    let key = plan(&world)
+        .steps
+        .into_iter()
+        .flatten()
+        .find_map(|action| match action {
+            Action::CreateKey { secret, keys } => Some((secret.name, keys)),
+            _ => None,
+        });
+    let certificates = Keys::Certificates {
+        job: "uid-demo".to_owned(),
+    };
+    assert_eq!(key, Some(("demo-agent".to_owned(), certificates)));
+
+    let running = world.running();
+    assert!(running.key.ours().is_some());
+    let over = running.clone().over(Verdict::Succeeded).settled();
+    assert_eq!(over.key, Slot::Absent);
+    assert_eq!(plan(&over).status.phase, Phase::Finished);
+
+    let held = running
+        .with(|world| world.job.policy.suspended = true)
+        .settled();
+    assert_eq!(held.key, Slot::Absent);
+    let resumed = held
+        .recorded()
+        .with(|world| world.job.policy.suspended = false);
+    assert!(deeds(&plan(&resumed)).contains(&"create Secret demo-agent".to_owned()));
+}
+
+#[test]
+fn without_an_image_transport_agent_says_what_is_missing() {
+    let world = world(
+        job("demo")
+            .workers(1)
+            .with(|job| job.transport = Some(Transport::Agent)),
+    );
+    let plan = plan(&world);
+    assert_eq!(plan.steps, Vec::<Vec<Action>>::new());
+    assert_eq!(plan.status.reason, Some(Reason::Invalid));
+    assert!(
+        plan.status.message.contains("--agent-image"),
+        "{}",
+        plan.status.message
+    );
+}
+
+#[test]
+fn the_site_decides_for_a_job_that_does_not_say() {
+    let world = by_ssh(job("demo").workers(1));
+    let world = world.with(|world| world.site.transport = Transport::Agent);
+    assert!(deeds(&plan(&world)).contains(&"create Secret demo-agent".to_owned()));
+}
+
+#[test]
+fn a_launcher_does_not_wait_for_a_worker_that_has_ended() {
+    let world = waiting(by_agent(job("demo").workers(2)))
+        .with(|world| world.workers[1].phase = PodPhase::Failed);
+    let status = plan(&world).status;
+    assert_eq!(status.reason, Some(Reason::WorkerLost));
+    assert!(
+        status.message.contains("demo-worker-1"),
+        "{}",
+        status.message
+    );
+    let running = world.with(|world| world.launcher_pods[0].phase = PodPhase::Running);
+    assert_eq!(plan(&running).status.outcome, None, "its program decides");
+}
+
+#[test]
+fn an_elastic_program_begins_with_the_workers_that_are_there() {
+    let elastic = job("demo").workers(3).with(|job| job.elastic = true);
+    let spec = launcher(&by_agent(elastic.clone()));
+    let install = json!(["/muster-agent", "install", "/muster/bin"]);
+    assert_eq!(spec["initContainers"][0]["command"], install, "no gate");
+    let main = &spec["containers"][0];
+    assert_eq!(variable(main, "MUSTER_CENSUS"), Some(&json!("Off")));
+
+    let world = waiting(by_agent(elastic)).with(|world| {
+        world.workers[1].phase = PodPhase::Failed;
+        world.workers[2].address.clear();
+        world.workers[2].phase = PodPhase::Pending;
+        world.workers[2].waiting = Some(Waiting {
+            reason: "ErrImageNeverPull".to_owned(),
+            message: String::new(),
+            since: noon_and(-999),
+        });
+    });
+    assert_eq!(plan(&world).status.outcome, None);
+    let told = world.settled().launcher_pods[0].hosts.clone();
+    assert_eq!(told, "# workers 3\ndemo-worker-0 10.0.0.0\n");
+}
+
+#[test]
+fn over_ssh_a_worker_counts_once_its_containers_run() {
+    let world = waiting(by_ssh(job("demo").workers(1)));
+    let preparing = world
+        .clone()
+        .with(|world| world.workers[0].phase = PodPhase::Pending);
+    assert_eq!(deeds(&plan(&preparing)), Vec::<String>::new());
+    assert_eq!(deeds(&plan(&world)), ["patch Pod l-0"]);
+}
+
+#[test]
+fn another_try_is_not_a_start() {
+    let job = job("demo")
+        .workers(1)
+        .with(|job| job.policy.startup_secs = Some(10));
+    let world = waiting(by_agent(job)).with(|world| {
+        world.recorded.started_at = Some(noon_and(-7200));
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("there is a launcher");
+        };
+        launcher.failed_pods = 1;
+    });
+    assert_eq!(plan(&world).status.outcome, None);
+}

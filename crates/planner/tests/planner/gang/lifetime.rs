@@ -1,0 +1,125 @@
+//! When a PodGroup comes and goes, and what holds it up.
+
+use planner::fixtures::{job, world};
+use planner::job::CleanUp;
+use planner::observed::{GangScheduler, PodPhase, Slot};
+use planner::{Action, Kind, Verdict, WaitingOn, plan};
+use serde_json::json;
+
+use super::{group_actions, holding, plugins, volcano, wishful, world_with};
+
+#[test]
+fn a_group_on_its_way_out_is_left_alone() {
+    let world = world_with(volcano(), wishful());
+    let world = holding(world, json!({})).with(|world| {
+        if let Slot::Ours(group) = &mut world.pod_group {
+            group.deleting = true;
+        }
+    });
+    assert!(group_actions(&plan(&world)).is_empty());
+    let suspended = world.with(|world| world.job.policy.suspended = true);
+    assert!(group_actions(&plan(&suspended)).is_empty());
+}
+
+#[test]
+fn somebody_elses_group_blocks_the_job() {
+    let world = world_with(plugins(), wishful()).with(|world| world.pod_group = Slot::Foreign);
+    let plan = plan(&world);
+    assert!(plan.steps.is_empty());
+    let name = WaitingOn::Name {
+        kind: Kind::SchedulerPluginsPodGroup,
+        name: "demo".to_owned(),
+    };
+    assert_eq!(plan.because, planner::Because::Waiting(name));
+}
+
+#[test]
+fn a_refused_group_is_not_tried_again_at_once() {
+    let world = world_with(volcano(), wishful());
+    let refused = world.refusing(Kind::VolcanoPodGroup, "demo", 422, "no such queue");
+    assert!(group_actions(&plan(&refused)).is_empty());
+    let later = refused.with(|world| world.now += jiff::SignedDuration::from_mins(2));
+    assert_eq!(group_actions(&plan(&later)).len(), 1);
+}
+
+#[test]
+fn the_group_comes_before_any_pod() {
+    let plan = plan(&world_with(volcano(), wishful()));
+    let step = |kind: Kind| {
+        plan.steps.iter().position(|step| {
+            step.iter()
+                .any(|action| matches!(action, Action::Create(o) if o.kind == kind))
+        })
+    };
+    assert_eq!(step(Kind::VolcanoPodGroup), Some(0));
+    assert!(step(Kind::Pod) > Some(0));
+    assert!(step(Kind::Job) > Some(0));
+}
+
+#[test]
+fn a_suspended_or_cleaned_job_loses_its_group() {
+    let delete = |kind: Kind| Action::Delete {
+        kind,
+        name: "demo".to_owned(),
+        uid: "uid-demo".to_owned(),
+    };
+    let running = |clean: CleanUp, scheduler: GangScheduler| {
+        world_with(scheduler, job("demo").workers(1).clean(clean)).running()
+    };
+    let suspended =
+        running(CleanUp::Nothing, volcano()).with(|world| world.job.policy.suspended = true);
+    assert_eq!(
+        group_actions(&plan(&suspended)),
+        [&delete(Kind::VolcanoPodGroup)]
+    );
+    assert!(suspended.settled().pod_group.is_absent());
+
+    for (clean, goes) in [
+        (CleanUp::Nothing, false),
+        (CleanUp::Running, true),
+        (CleanUp::All, true),
+    ] {
+        let over = running(clean, plugins()).over(Verdict::Succeeded);
+        let plan = plan(&over);
+        let actions = group_actions(&plan);
+        let wanted = delete(Kind::SchedulerPluginsPodGroup);
+        assert_eq!(
+            actions,
+            if goes { vec![&wanted] } else { Vec::new() },
+            "{clean:?}"
+        );
+    }
+}
+
+#[test]
+fn a_running_group_stays_as_it_is() {
+    let world = world_with(volcano(), wishful()).running();
+    assert!(
+        world
+            .workers
+            .iter()
+            .all(|pod| pod.phase == PodPhase::Running)
+    );
+    assert!(group_actions(&plan(&world)).is_empty());
+}
+
+#[test]
+fn without_a_gang_scheduler_there_is_no_group() {
+    let world = world(wishful());
+    assert!(group_actions(&plan(&world)).is_empty());
+    let left_over = holding(world, json!({}));
+    assert!(group_actions(&plan(&left_over)).is_empty());
+    let suspended = left_over.with(|world| world.job.policy.suspended = true);
+    assert!(group_actions(&plan(&suspended)).is_empty());
+}
+
+#[test]
+fn a_launcher_that_waits_for_its_workers_is_not_in_their_gang() {
+    for (waits, members) in [(false, 4), (true, 3)] {
+        let job = job("demo").workers(3);
+        let job = if waits { job.launcher_waits() } else { job };
+        let world = world(job).with(|world| world.site.gang = Some(volcano()));
+        let group = crate::created_one(&plan(&world), Kind::VolcanoPodGroup, "demo");
+        assert_eq!(group["spec"]["minMember"], members);
+    }
+}
