@@ -210,6 +210,7 @@ fn may_pass(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| {
         use std::io::ErrorKind as Kind;
         let lasting = [
+            Kind::InvalidData, // a certificate that is not trusted
             Kind::StorageFull,
             Kind::PermissionDenied,
             Kind::NotFound,

@@ -125,7 +125,7 @@ impl Drop for Worker {
 }
 
 fn put(server: &Server, key: &str, content: &[u8]) {
-    let file = server.buckets.join("b").join(key);
+    let file = server.buckets.join("bucket").join(key);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, content).unwrap();
 }
@@ -133,7 +133,7 @@ fn put(server: &Server, key: &str, content: &[u8]) {
 #[test]
 fn data_is_there_before_the_worker_starts_and_goes_out_after_the_end() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     put(&server, "in/a", b"first");
     put(&server, "in/deep/er/b c+ü&.txt", b"second");
     put(&server, "in/empty", b"");
@@ -143,13 +143,13 @@ fn data_is_there_before_the_worker_starts_and_goes_out_after_the_end() {
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
         "--upload-data-from",
         "out",
         "--upload-data-to",
-        "s3://b/res/",
+        "s3://bucket/res/",
     ];
     let worker = Worker::start(&Setup {
         endpoint: Some(server.endpoint()),
@@ -171,7 +171,7 @@ fn data_is_there_before_the_worker_starts_and_goes_out_after_the_end() {
     worker.job_is_over();
     let (code, said, _worker) = worker.ended();
     assert_eq!(code, Some(0), "{said}");
-    let result = server.buckets.join("b/res/ns/job/job-worker-0");
+    let result = server.buckets.join("bucket/res/ns/job/job-worker-0");
     assert_eq!(fs::read(result.join("result")).unwrap(), b"42");
     assert_eq!(fs::read(result.join("sub/x y")).unwrap(), b"43");
     assert!(
@@ -183,7 +183,7 @@ fn data_is_there_before_the_worker_starts_and_goes_out_after_the_end() {
 #[test]
 fn lists_of_more_than_a_thousand_are_read_to_their_end() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     for index in 0..1003 {
         put(&server, &format!("in/{index}"), b"x");
     }
@@ -192,7 +192,7 @@ fn lists_of_more_than_a_thousand_are_read_to_their_end() {
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
     ];
@@ -214,7 +214,7 @@ fn lists_of_more_than_a_thousand_are_read_to_their_end() {
 #[test]
 fn large_files_go_out_in_parts() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     let words = [
         "0",
         "--timeout-secs",
@@ -222,7 +222,7 @@ fn large_files_go_out_in_parts() {
         "--upload-data-from",
         "big",
         "--upload-data-to",
-        "s3://b",
+        "s3://bucket",
     ];
     let worker = Worker::start(&Setup {
         endpoint: Some(server.endpoint()),
@@ -238,14 +238,14 @@ fn large_files_go_out_in_parts() {
     worker.job_is_over();
     let (code, said, _worker) = worker.ended();
     assert_eq!(code, Some(0), "{said}");
-    let sent = fs::read(server.buckets.join("b/ns/job/job-worker-0/big")).unwrap();
+    let sent = fs::read(server.buckets.join("bucket/ns/job/job-worker-0/big")).unwrap();
     assert!(sent == big, "{} bytes arrived of {}", sent.len(), big.len());
 }
 
 #[test]
 fn nothing_to_upload_is_no_failure() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     let words = [
         "0",
         "--timeout-secs",
@@ -253,7 +253,7 @@ fn nothing_to_upload_is_no_failure() {
         "--upload-data-from",
         "out",
         "--upload-data-to",
-        "s3://b",
+        "s3://bucket",
     ];
     let worker = Worker::start(&Setup {
         endpoint: Some(server.endpoint()),
@@ -271,13 +271,13 @@ fn nothing_to_upload_is_no_failure() {
 #[test]
 fn a_wrong_key_is_said_at_once_and_ends_the_worker() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     let words = [
         "0",
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
     ];
@@ -300,7 +300,7 @@ fn a_wrong_key_is_said_at_once_and_ends_the_worker() {
     );
     let words = worker.last_words();
     assert!(
-        words.contains("403") && words.contains("s3://b/in"),
+        words.contains("403") && words.contains("s3://bucket/in"),
         "{words}"
     );
     assert!(!words.contains("wrong"), "the key is in its last words");
@@ -309,7 +309,7 @@ fn a_wrong_key_is_said_at_once_and_ends_the_worker() {
 #[test]
 fn a_bucket_that_is_not_there_is_named() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), "b", None);
+    let server = Server::start(home.path(), "bucket", None);
     let words = [
         "0",
         "--timeout-secs",
@@ -346,7 +346,7 @@ fn a_store_that_is_not_there_yet_is_tried_again() {
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
     ];
@@ -379,7 +379,7 @@ fn credentials_that_are_not_there_are_named() {
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
     ];
@@ -407,14 +407,14 @@ fn a_store_with_tls_is_trusted_by_its_authority_alone() {
     let (certificate_file, key_file) = (home.path().join("crt"), home.path().join("key"));
     fs::write(&certificate_file, certificate.pem()).unwrap();
     fs::write(&key_file, key.serialize_pem()).unwrap();
-    let server = Server::start(home.path(), "b", Some([&certificate_file, &key_file]));
+    let server = Server::start(home.path(), "bucket", Some([&certificate_file, &key_file]));
     put(&server, "in/a", b"first");
     let words = [
         "0",
         "--timeout-secs",
         "60",
         "--download-data-from",
-        "s3://b/in",
+        "s3://bucket/in",
         "--download-data-to",
         "got",
     ];

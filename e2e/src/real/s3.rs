@@ -34,12 +34,15 @@ impl Store {
         let home = std::env::temp_dir().join(format!("muster-s3-{name}-{}", std::process::id()));
         let buckets = home.join("buckets");
         fs::create_dir_all(buckets.join(bucket)).context("making a bucket")?;
+        // What it knows of objects; not every file system would keep that with them.
+        let beside = home.join("beside");
+        fs::create_dir_all(&beside).context("making a directory")?;
         let address = own_address()?;
         let port = free_port(address)?;
         let log = File::create(home.join("server.log")).context("making a log")?;
         let process = Command::new(program()?)
-            .args(["--port", &format!("{address}:{port}"), "posix", "--nometa"])
-            .arg(&buckets)
+            .args(["--port", &format!("{address}:{port}"), "posix", "--sidecar"])
+            .args([&beside, &buckets])
             .env("ROOT_ACCESS_KEY", KEY_ID)
             .env("ROOT_SECRET_KEY", SECRET)
             .stdin(Stdio::null())

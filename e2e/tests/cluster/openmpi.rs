@@ -362,9 +362,9 @@ fn a24_workers_on_the_network_of_their_nodes() -> Result<()> {
 fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
     in_lab("openmpi-data", |lab| {
         make_keys(lab, &lab.namespace, "keys")?;
-        let store = Store::start(&lab.namespace, "b")?;
-        fs::create_dir_all(store.buckets.join("b/in/deep"))?;
-        fs::write(store.buckets.join("b/in/deep/words"), "from the store")?;
+        let store = Store::start(&lab.namespace, "bucket")?;
+        fs::create_dir_all(store.buckets.join("bucket/in/deep"))?;
+        fs::write(store.buckets.join("bucket/in/deep/words"), "from the store")?;
         let entry = |name: &str, value: &str| format!("--from-literal={name}={value}");
         let entries = [
             entry("AWS_ACCESS_KEY_ID", KEY_ID),
@@ -380,8 +380,8 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
             lab,
             "data",
             json!({"exec": exec, "s3Secret": "s3",
-            "downloadDataFrom": "s3://b/in", "downloadDataTo": "in",
-            "uploadDataFrom": "out", "uploadDataTo": "s3://b/results"}),
+            "downloadDataFrom": "s3://bucket/in", "downloadDataTo": "in",
+            "uploadDataFrom": "out", "uploadDataTo": "s3://bucket/results"}),
         )?;
         job.ended("Succeeded")?;
         ensure!(
@@ -392,7 +392,7 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
         job.workers_end(2)?;
         for index in 0..2 {
             let pod = format!("data-worker-{index}");
-            let file = format!("b/results/{}/data/{pod}/me", lab.namespace);
+            let file = format!("bucket/results/{}/data/{pod}/me", lab.namespace);
             let sent = fs::read_to_string(store.buckets.join(&file)).with_context(|| file)?;
             ensure!(sent.trim() == pod, "{sent}");
         }
@@ -404,7 +404,7 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
 fn a22_data_that_is_not_there_fails_the_workers_and_says_why() -> Result<()> {
     in_lab("openmpi-nodata", |lab| {
         make_keys(lab, &lab.namespace, "keys")?;
-        let store = Store::start(&lab.namespace, "b")?;
+        let store = Store::start(&lab.namespace, "bucket")?;
         let entry = |name: &str, value: &str| format!("--from-literal={name}={value}");
         let entries = [
             entry("AWS_ACCESS_KEY_ID", KEY_ID),
@@ -418,7 +418,7 @@ fn a22_data_that_is_not_there_fails_the_workers_and_says_why() -> Result<()> {
             lab,
             "none",
             json!({"exec": "date", "s3Secret": "s3", "initTimeout": 20,
-            "downloadDataFrom": "s3://b/in", "downloadDataTo": "in"}),
+            "downloadDataFrom": "s3://bucket/in", "downloadDataTo": "in"}),
         )?;
         let failed = job.ended("Failed")?;
         let muster = &failed["status"]["muster"];

@@ -293,9 +293,14 @@ fn unchangeable(parameters: &Map<String, Value>) -> Vec<Value> {
     let seen =
         |schema: &Value| schema["type"] == "string" || schema["x-kubernetes-int-or-string"] == true;
     let rule = |name: &String| {
+        // A word of the rules' own language.
+        let field = match name.as_str() {
+            "namespace" => "__namespace__",
+            other => other,
+        };
         json!({
             "rule": format!(
-                "has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})"
+                "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
             ),
             "message": format!("spec.{name}: cannot be changed, as the pods cannot; delete the job and create it again"),
         })

@@ -55,6 +55,9 @@ impl Server {
     pub(crate) fn start(home: &Path, bucket: &str, tls: Option<[&Path; 2]>) -> Self {
         let buckets = home.join("buckets");
         fs::create_dir_all(buckets.join(bucket)).unwrap();
+        // What it knows of objects; not every file system would keep that with them.
+        let beside = home.join("beside");
+        fs::create_dir_all(&beside).unwrap();
         // Free a moment ago; nobody else here asks for ports in between.
         let address = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -67,8 +70,8 @@ impl Server {
         }
         let log = File::create(home.join("server.log")).unwrap();
         let process = command
-            .args(["posix", "--nometa"])
-            .arg(&buckets)
+            .args(["posix", "--sidecar"])
+            .args([&beside, &buckets])
             .env("ROOT_ACCESS_KEY", KEY_ID)
             .env("ROOT_SECRET_KEY", SECRET)
             .stdin(Stdio::null())
