@@ -80,7 +80,7 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     ground.await_job("pi", "2/2", SOON, |job| {
         job["status"]["muster"]["phase"] == "Running" && job["status"]["muster"]["ready"] == "2/2"
     })?;
-    let table = in_namespace(&["get", "mpijob"])?;
+    let table = in_namespace(&["get", "mpijob.kubeflow.org"])?;
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -95,15 +95,15 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     in_namespace(&[
         "wait",
         "--for=condition=Succeeded",
-        "mpijob/pi",
+        "mpijob.kubeflow.org/pi",
         "--timeout=20s",
     ])?;
     in_namespace(&[
         "wait",
         "--for=jsonpath={.status.muster.finished}=true",
-        "mpijob/pi",
+        "mpijob.kubeflow.org/pi",
     ])?;
-    let table = in_namespace(&["get", "mpijob", "pi", "--no-headers"])?;
+    let table = in_namespace(&["get", "mpijob.kubeflow.org", "pi", "--no-headers"])?;
     let words: Vec<&str> = table.split_whitespace().collect();
     ensure!(words[..2] == ["pi", "Succeeded"], "{table}");
     Ok(())
