@@ -57,10 +57,10 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         }
         other => other,
     };
-    let foreign_pods = names.foreign_pods(job);
+    let set_uid = worker_set.ours().map(|set| set.uid.as_str());
+    let foreign_pods = names.foreign_pods(job, set_uid);
     let retry_at = names.retry_at;
 
-    let set_uid = worker_set.ours().map(|set| set.uid.as_str());
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = Pods { context, job };
     let (mut launcher_pods, mut workers) =
@@ -354,25 +354,29 @@ impl Names<'_> {
         until.is_some()
     }
 
-    fn foreign_pods(&mut self, job: &Job) -> Vec<String> {
-        let uid = &self.owner.uid;
+    /// Pods that hold names of the job's without being its own.
+    fn foreign_pods(&mut self, job: &Job, set: Option<&str>) -> Vec<String> {
+        let maker = match job.workers_as {
+            WorkersAs::Pods => Some(self.owner.uid.as_str()),
+            WorkersAs::StatefulSet => set,
+        };
         let namespace: Arc<str> = self.owner.namespace.as_str().into();
         let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
-        // What stands in the way of a StatefulSet's pods is its controller's to say.
-        let ours = match job.workers_as {
-            WorkersAs::Pods => job.worker_count(),
-            WorkersAs::StatefulSet => 0,
-        };
-        let workers = (0..ours).map(|index| job.worker_name(index));
-        let places = launcher.into_iter().chain(workers).map(|name| Place {
-            namespace: Arc::clone(&namespace),
-            name: name.into(),
+        let launcher = launcher.map(|name| (name, Some(self.owner.uid.as_str())));
+        let workers = (0..job.worker_count()).map(|index| (job.worker_name(index), maker));
+        let places = launcher.into_iter().chain(workers).map(|(name, maker)| {
+            let namespace = Arc::clone(&namespace);
+            let name = name.into();
+            (Place { namespace, name }, maker)
         });
         let held: Vec<(Place, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
-            let ours = |place: &Place| Some(shelf.get(place)?.child.is_owned_by(uid));
+            let ours = |place: &Place, maker: Option<&str>| {
+                let child = &shelf.get(place)?.child;
+                Some(maker.is_some_and(|maker| child.is_owned_by(maker)))
+            };
             places
-                .map(|place| {
-                    let ours = ours(&place);
+                .map(|(place, maker)| {
+                    let ours = ours(&place, maker);
                     (place, ours)
                 })
                 .collect()

@@ -157,8 +157,14 @@ fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
 fn granted(observed: &Observed, rules: &Value, found: &mut Vec<String>) {
     let job = &observed.job;
     let is_worker = |name: &Value| {
-        let index = name.as_str().and_then(|name| job.worker_index(name));
-        index.is_some_and(|index| index < job.worker_count())
+        let name = name.as_str().unwrap_or_default();
+        let index = job.worker_index(name);
+        let asked_for = index.is_some_and(|index| index < job.worker_count());
+        let own = observed.workers.iter().any(|pod| pod.name == name);
+        let foreign = observed.foreign_pods.iter().any(|pod| pod == name);
+        let role = observed.account.role.ours();
+        let had = role.is_some_and(|role| role.rules.to_string().contains(&format!("{name:?}")));
+        asked_for && (own || had && !foreign)
     };
     let has = |list: &Value, word: &str| {
         let items = list.as_array();

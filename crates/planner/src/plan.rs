@@ -230,7 +230,8 @@ pub enum WaitingOn {
 pub fn plan(observed: &Observed) -> Plan {
     let phase = Phase::of(observed);
     let steps = match phase {
-        Phase::Finished | Phase::Blocked => Vec::new(),
+        Phase::Finished => Vec::new(),
+        Phase::Blocked => together([account::narrow(observed)]),
         Phase::Finishing if observed.recorded.outcome.is_none() => Vec::new(),
         Phase::Finishing => cleanup::steps(observed),
         Phase::Leaving => {

@@ -1,8 +1,11 @@
 //! Policy: the job's account with the API server exists before its launcher, and may do what the job
-//! says now. A ServiceAccount is made and then left alone: others write into it.
+//! says now, in pods that are the job's own: a name alone may be somebody else's. A ServiceAccount is
+//! made and then left alone: others write into it.
 
 use serde_json::{Value, json};
 
+use super::workers;
+use crate::job::{Account, Right};
 use crate::observed::{AccountObject, Observed, Slot};
 use crate::plan::{Action, Kind};
 use crate::render::account as render;
@@ -17,15 +20,59 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
     let missing = account.given.is_none() && slots.service_account.is_absent();
     let service_account = missing.then(|| Action::Create(render::service_account(job, account)));
     let role = match &slots.role {
-        Slot::Absent => Some(Action::Create(render::role(job, account))),
-        Slot::Ours(role) => {
-            let rules = render::rules(account);
-            (role.rules != rules)
-                .then(|| patch(Kind::Role, &account.name, role, json!({"rules": rules})))
-        }
+        Slot::Absent => Some(Action::Create(render::role(job, &due(observed, account)))),
+        Slot::Ours(_) => grant(observed, account),
         Slot::Foreign => None,
     };
     service_account.into_iter().chain(role).collect()
+}
+
+/// While something stands in the way, nothing is made; but a right to what is somebody else's by now
+/// goes.
+pub(crate) fn narrow(observed: &Observed) -> Vec<Action> {
+    let account = observed.job.account.as_ref();
+    account
+        .and_then(|account| grant(observed, account))
+        .into_iter()
+        .collect()
+}
+
+/// The Role is made to say what is due, if it does not.
+fn grant(observed: &Observed, account: &Account) -> Option<Action> {
+    let role = observed.account.role.ours()?;
+    let rules = render::rules(&due(observed, account));
+    let merge = json!({"rules": rules});
+    (role.rules != rules).then(|| patch(Kind::Role, &account.name, role, merge))
+}
+
+/// The account with the rights that are due now: to named pods only once all of them are the job's
+/// own, and to those it had before unless somebody else holds the name.
+fn due(observed: &Observed, account: &Account) -> Account {
+    let is_own = |name: &String| workers::current(observed).any(|pod| pod.name == *name);
+    let had = |name: &String| {
+        let role = observed.account.role.ours();
+        let rules = role.and_then(|role| role.rules.as_array()).into_iter();
+        let mut names = rules.flatten().map(|rule| &rule["resourceNames"]);
+        let named = names.any(|names| {
+            names
+                .as_array()
+                .is_some_and(|names| names.contains(&json!(name)))
+        });
+        named && !observed.foreign_pods.contains(name)
+    };
+    let narrowed = |right: &Right| {
+        let mut right = right.clone();
+        if let Some(names) = &mut right.names
+            && !names.iter().all(is_own)
+        {
+            names.retain(had);
+        }
+        right
+    };
+    Account {
+        rights: account.rights.iter().map(narrowed).collect(),
+        ..account.clone()
+    }
 }
 
 /// The RoleBinding. The API server looks at the Role when it is made, so that comes before it.

@@ -51,18 +51,17 @@ fn its_objects_are_the_jobs_own_and_say_what_it_may_do() {
     assert_eq!(account["metadata"]["ownerReferences"][0]["uid"], "uid-demo");
     assert_eq!(account["metadata"]["labels"]["app"], "demo");
     let role = created_one(&made, Kind::Role, NAME);
-    assert_eq!(
-        role["rules"],
-        json!([
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-            {
-                "apiGroups": [""],
-                "resources": ["pods/exec"],
-                "verbs": ["get", "create"],
-                "resourceNames": ["demo-worker-0", "demo-worker-1"],
-            },
-        ])
-    );
+    let see = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]});
+    assert_eq!(role["rules"], json!([see]), "no pod is known to be its own");
+    let seen = site(demo()).settled();
+    let enter = json!({
+        "apiGroups": [""],
+        "resources": ["pods/exec"],
+        "verbs": ["get", "create"],
+        "resourceNames": ["demo-worker-0", "demo-worker-1"],
+    });
+    let role = seen.account.role.ours().expect("it was made");
+    assert_eq!(role.rules, json!([see, enter]));
     let binding = created_one(&made, Kind::RoleBinding, NAME);
     assert_eq!(
         binding["roleRef"],
@@ -88,13 +87,40 @@ fn rights_follow_the_number_of_workers() {
         let job = world.job.clone().workers(3).with_account();
         world.job = job;
     });
-    let names = patch_of(&more, &Kind::Role)["rules"][1]["resourceNames"].clone();
     assert_eq!(
-        names,
-        json!(["demo-worker-0", "demo-worker-1", "demo-worker-2"])
+        deeds(&plan(&more)),
+        ["patch ConfigMap demo-config", "create Pod demo-worker-2"]
     );
     let settled = more.settled();
+    assert_eq!(
+        names(&settled),
+        json!(["demo-worker-0", "demo-worker-1", "demo-worker-2"])
+    );
     assert!(plan(&settled).steps.is_empty());
+}
+
+fn names(world: &Observed) -> serde_json::Value {
+    let role = world.account.role.ours().expect("it was made");
+    role.rules[1]["resourceNames"].clone()
+}
+
+#[test]
+fn nobody_is_let_into_a_pod_that_only_has_the_name_of_a_worker() {
+    let held = site(demo()).with(|world| world.foreign_pods.push("demo-worker-1".to_owned()));
+    let made = deeds(&plan(&held));
+    assert!(!made.iter().any(|deed| deed.contains("Role")), "{made:?}");
+    let missing = site(demo()).settled().with(|world| {
+        world.workers.pop();
+    });
+    assert_eq!(names(&missing), json!(["demo-worker-0", "demo-worker-1"]));
+    let replaced = missing.with(|world| world.foreign_pods.push("demo-worker-1".to_owned()));
+    let rules = patch_of(&replaced, &Kind::Role)["rules"].clone();
+    assert_eq!(rules[1]["resourceNames"], json!(["demo-worker-0"]));
+    assert_eq!(
+        deeds(&plan(&replaced)),
+        ["patch Role demo-launcher"],
+        "it is blocked"
+    );
 }
 
 fn patch_of(world: &Observed, wanted: &Kind) -> serde_json::Value {
@@ -181,17 +207,22 @@ fn a_name_held_by_others_stops_the_job_and_is_named() {
 
 #[test]
 fn a_role_that_opens_other_pods_breaks_a_law() {
-    let wide = site(demo()).with(|world| {
-        if let Some(account) = &mut world.job.account {
-            account.rights[1].names = Some(vec!["db-0".to_owned()]);
+    let world = site(demo());
+    for name in ["db-0", "demo-worker-0"] {
+        let mut made = plan(&world);
+        for action in made.steps.iter_mut().flatten() {
+            if let Action::Create(object) = action
+                && object.kind == Kind::Role
+            {
+                object.body["rules"] = json!([{"resources": ["pods/exec"], "verbs": ["create"],
+                    "resourceNames": [name]}]);
+            }
         }
-    });
-    let broken = check::violations(&wide, &plan(&wide));
-    assert_eq!(
-        broken,
-        ["a role lets its holder into pods that are not workers"]
-    );
-    let any = wide.with(|world| {
+        let broken = check::violations(&world, &made);
+        let wanted = ["a role lets its holder into pods that are not workers"];
+        assert_eq!(broken, wanted, "{name} is nobody's yet");
+    }
+    let any = world.with(|world| {
         if let Some(account) = &mut world.job.account {
             account.rights[1].names = None;
         }

@@ -245,11 +245,13 @@ fn set_hosts_and_rights_follow_the_number_of_workers() {
         deeds(&plan(&more)),
         [
             "patch ConfigMap demo-config",
-            "patch Role demo-launcher",
             "patch StatefulSet demo-worker",
         ]
     );
     let settled = more.settled();
+    let role = settled.account.role.ours().expect("it was made");
+    let names = role.rules[1]["resourceNames"].as_array().map(Vec::len);
+    assert_eq!(names, Some(5), "once all five are there");
     assert_eq!(settled.workers.len(), 5);
     assert_eq!(settled.launcher_pods.len(), 1);
 }
