@@ -2,8 +2,8 @@
 //! know what they are used for.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -40,6 +40,9 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
 /// Debian asks this file whether a package may start its service. A machine that is to run tests has
 /// not asked for a server on its network.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// Told from the machine's own by its second line, also if an earlier run was killed before it could
+/// take it away.
+const POLICY_TEXT: &str = "#!/bin/sh\n# of a test run of muster: may be removed\nexit 101\n";
 
 /// While it lives, no package starts a service.
 struct NoServices {
@@ -49,9 +52,12 @@ struct NoServices {
 impl NoServices {
     /// A policy that is there already is the machine's own.
     fn hold() -> Result<Self> {
-        let ours = !Path::new(POLICY).exists();
+        let ours = fs::read_to_string(POLICY).map_or_else(
+            |error| error.kind() == ErrorKind::NotFound,
+            |text| text == POLICY_TEXT,
+        );
         if ours {
-            fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+            fs::write(POLICY, POLICY_TEXT)
                 .and_then(|()| fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)))
                 .with_context(|| format!("cannot write {POLICY}"))?;
         }

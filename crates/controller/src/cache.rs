@@ -53,16 +53,20 @@ impl Cache {
         new
     }
 
-    /// Returns once every kind was listed.
-    pub(crate) async fn listed(&self) {
+    /// Returns once every kind was listed that all jobs have, and those that these jobs have besides.
+    /// What only jobs of another API have may be forbidden to us without harm to these.
+    pub(crate) async fn listed(&self, besides: &[Kind]) {
+        let counts = |kind: &Kind| kind.is_everyones() || besides.contains(kind);
         let mut unlisted = self.unlisted.subscribe();
-        let all = unlisted.wait_for(BTreeSet::is_empty).await;
+        let all = unlisted
+            .wait_for(|unlisted| !unlisted.iter().any(counts))
+            .await;
         all.expect("the sender lives as long as the cache");
     }
 
-    /// Every kind was listed.
+    /// Every kind was listed that all jobs have.
     pub(crate) fn is_listed(&self) -> bool {
-        self.unlisted.borrow().is_empty()
+        !self.unlisted.borrow().iter().any(Kind::is_everyones)
     }
 
     /// A kind counts as listed.

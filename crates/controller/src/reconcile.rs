@@ -29,7 +29,7 @@ pub(crate) async fn reconcile(
     stored: Arc<UserJob>,
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
-    context.cache.listed().await; // client: watches
+    context.cache.listed(context.served.also_makes).await; // client: watches
     context.memory.begin(stored.uid());
     let start = Instant::now();
     // One job that we do not understand must not stop the others.

@@ -195,8 +195,11 @@ fn control(
     let metrics = Arc::clone(&context.metrics);
     let (store, jobs) = watch.jobs(&resource, move |job| {
         let name = |name: &Option<String>| name.clone().unwrap_or_default();
-        let launcher = format!("{}-launcher", name(&job.metadata.name));
-        metrics.hide_launcher(&name(&job.metadata.namespace), &launcher);
+        // Its words are gone with it, so both names that a launcher may have are let go.
+        for role in ["launcher", "master"] {
+            let launcher = format!("{}-{role}", name(&job.metadata.name));
+            metrics.hide_launcher(&name(&job.metadata.namespace), &launcher);
+        }
     });
     let named = resource.clone();
     let events = events.map(move |job| {

@@ -243,9 +243,10 @@ fn a09_and_a10_the_host_list_and_the_script_are_where_they_were_promised() {
 fn a14_the_launcher_may_enter_its_own_workers_alone() {
     let mut life = Life::of(with(|job| job["spec"]["numWorkers"] = 2.into()));
     life.pass();
-    let role = life.made(Kind::Role)[0];
+    life.pass();
+    let role = life.world.account.role.ours().expect("it was made");
     assert_eq!(
-        role["rules"],
+        role.rules,
         json!([
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"],

@@ -536,6 +536,28 @@ fn a17_workers_that_never_started_do_not_hold_a_claim_for_ever() {
         "initialisation: not all of 4 workers answered mpiexec within 300 s",
     );
     assert_eq!(life.world.workers.len(), 3);
+
+    let mut life = Life::of(quickstart()).running();
+    let worker = &mut life.world.workers[1];
+    // Its sidecar runs, and the program's image is nowhere.
+    (worker.phase, worker.ready, worker.begun) = (PodPhase::Pending, false, true);
+    life.master_exits(1, "");
+    assert_eq!(life.world.workers.len(), 3);
+}
+
+#[test]
+fn a17_a_worker_whose_sidecar_was_killed_does_not_wait_for_ever() {
+    let mut life = Life::of(quickstart()).running();
+    life.world.workers[1].exit = Some(planner::observed::Exit {
+        container: "openmpi-controller".to_owned(),
+        code: 137,
+        reason: "OOMKilled".to_owned(),
+        message: String::new(),
+    });
+    life.master_exits(0, "");
+    life.pass();
+    assert_eq!(life.world.workers.len(), 3);
+    assert!(life.world.workers.iter().all(|pod| pod.told_end));
 }
 
 #[test]
@@ -708,6 +730,13 @@ fn there_is_no_second_try() {
         "the master is not made again"
     );
     assert!(life.world.workers.iter().all(|pod| pod.told_end));
+
+    let mut life = Life::of(quickstart()).running();
+    life.world.launcher_pods.clear();
+    life.pass();
+    let failed = life.condition("Failed").expect("it failed");
+    assert_eq!(failed["reason"], "LauncherLost", "nobody saw it go");
+    assert!(life.world.launcher_pods.is_empty());
 }
 
 #[test]

@@ -237,6 +237,7 @@ impl Observed {
         self.recorded = Recorded {
             seen: true,
             started_at: status.started_at,
+            ran: self.recorded.ran || status.running,
             suspended: status.suspended,
             outcome: status.outcome.filter(|_| !self.job.outlives_launcher),
             restarts: status.restarts,

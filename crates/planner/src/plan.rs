@@ -147,6 +147,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Jobs of every API may have it.
+    pub fn is_everyones(&self) -> bool {
+        !matches!(
+            self,
+            Self::StatefulSet | Self::ServiceAccount | Self::Role | Self::RoleBinding
+        )
+    }
+
     /// The word that messages use.
     pub fn as_str(&self) -> &'static str {
         match self {

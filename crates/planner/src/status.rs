@@ -99,6 +99,8 @@ pub struct Recorded {
     pub seen: bool,
     /// When the job started.
     pub started_at: Option<Timestamp>,
+    /// It was seen to run.
+    pub ran: bool,
     /// It was recorded as suspended.
     pub suspended: bool,
     /// How it ended.

@@ -51,6 +51,7 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
         replaced,
         seen: !conditions.is_empty(),
         started_at: moment("startTime").and_then(time::read),
+        ran: conditions.get(RUNNING).is_some(),
         suspended: conditions.holds(SUSPENDED),
         outcome: verdict
             .zip(ended_at)

@@ -36,6 +36,7 @@ pub fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
+        ran: conditions.get(RUNNING).is_some(),
         suspended: false,
         outcome: verdict.map(|verdict| Outcome { verdict, at }),
         restarts: 0,

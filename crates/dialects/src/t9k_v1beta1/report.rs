@@ -50,6 +50,7 @@ pub fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen: !conditions.is_empty() || !text(status, "phase").is_empty(),
         started_at: time::read(text(muster, START_TIME)),
+        ran: conditions.get(RUNNING).is_some(),
         suspended: conditions.holds(PAUSED),
         outcome: verdict.map(|verdict| Outcome { verdict, at }),
         restarts,

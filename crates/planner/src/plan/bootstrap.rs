@@ -45,14 +45,16 @@ fn words(pod: &Pod) -> Option<&str> {
     said.strip_prefix(INIT_FAILED_WORDS)
 }
 
-/// The launcher, on its way out before it ended.
-pub(super) fn deleted_launcher(observed: &Observed) -> Option<&Pod> {
-    observed.job.bootstrap.as_ref()?;
+/// The launcher is on its way out before it ended, or was seen to run and is there no more.
+pub(super) fn lost_launcher(observed: &Observed) -> bool {
     let mut pods = observed.launcher_pods.iter();
-    pods.find(|pod| pod.deleting && pod.phase != PodPhase::Succeeded)
+    let leaves = pods.any(|pod| pod.deleting && pod.phase != PodPhase::Succeeded);
+    let gone = observed.recorded.ran && observed.launcher_pods.is_empty();
+    observed.job.bootstrap.is_some() && (leaves || gone)
 }
 
-/// Workers that run are told of the end; those that never started have no logs, and need not.
+/// Workers that run are told of the end; those that never started have no logs, and need not. One whose
+/// sidecar was killed waits for a word that nobody gives it.
 pub(super) fn dismiss_workers(observed: &Observed) -> Vec<Action> {
     let Some(outcome) = &observed.recorded.outcome else {
         return Vec::new();
@@ -63,11 +65,9 @@ pub(super) fn dismiss_workers(observed: &Observed) -> Vec<Action> {
     };
     let pods = workers::current(observed).filter(|pod| !pod.phase.is_over());
     let actions = pods.filter_map(|pod| match pod.phase {
-        PodPhase::Pending if !pod.begun => Some(Action::Delete {
-            kind: Kind::Pod,
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        }),
+        _ if pod.deleting => None,
+        PodPhase::Pending => Some(remove(pod)),
+        _ if pod.told_end && was_killed(pod) => Some(remove(pod)),
         _ if pod.told_end => None,
         _ => Some(Action::Patch {
             kind: Kind::Pod,
@@ -78,4 +78,18 @@ pub(super) fn dismiss_workers(observed: &Observed) -> Vec<Action> {
         }),
     });
     actions.collect()
+}
+
+fn remove(pod: &Pod) -> Action {
+    Action::Delete {
+        kind: Kind::Pod,
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    }
+}
+
+/// A container of it was ended by a signal that it could not answer.
+fn was_killed(pod: &Pod) -> bool {
+    const KILLED: i32 = 128 + 9;
+    pod.exit.as_ref().is_some_and(|exit| exit.code == KILLED)
 }

@@ -111,9 +111,11 @@ fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
 
 /// A launcher that is never tried again is not made again either.
 fn of_deleted_launcher(observed: &Observed) -> Option<Outcome> {
-    let pod = bootstrap::deleted_launcher(observed)?;
-    let message = format!("{} was deleted while its program ran", pod.name);
-    Some(failed(observed, Reason::LauncherLost, message))
+    bootstrap::lost_launcher(observed).then(|| {
+        let name = observed.job.launcher_name();
+        let message = format!("{name} was deleted while its program ran");
+        failed(observed, Reason::LauncherLost, message)
+    })
 }
 
 /// A worker that failed, where that ends the job.
