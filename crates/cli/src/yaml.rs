@@ -76,11 +76,6 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Document>, Malformed> {
         .collect())
 }
 
-/// A text that is known to be YAML, such as one that is compiled in.
-pub(crate) fn value(text: &str) -> Result<Value, Malformed> {
-    serde_saphyr::from_str(text).map_err(malformed)
-}
-
 /// A value as YAML.
 pub(crate) fn text(value: &Value) -> String {
     serde_saphyr::to_string(value).expect("JSON is YAML")
