@@ -170,6 +170,20 @@ fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
     fields(&dialect).for_each(|field| try_out(&dialect, &bdap(), field));
 }
 
+/// What the lists do not say.
+fn note(dialect: &str) -> &'static str {
+    match dialect {
+        "bdap" => {
+            "\nWhat differs from its first operator: [decision 23](decisions/0023-bdap-choices.md). Of its \
+             acceptance list, two lines are tested with the nearest thing there is: `horovodrun` (12, 13) is \
+             a script that calls `/etc/mpi/kubexec.sh` as Horovod's launcher does, in an image of Open MPI; \
+             GPUs (23) are limits and tolerations that reach the workers' pods, without a GPU. `kubectl get \
+             mpi -A` lists its jobs; on one machine (`muster run`) its transport is not there.\n"
+        }
+        _ => "",
+    }
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# The APIs that jobs are written in\n\n\
@@ -204,6 +218,7 @@ fn page() -> String {
                 writeln!(page, "| `{}` | {answer} | {} |", field.path, field.meaning)
                     .expect("a string takes every line");
             }
+            page.push_str(note(dialect.name));
         }
     }
     page
