@@ -110,6 +110,17 @@ impl Lab {
         Ok(result)
     }
 
+    /// Another namespace, of a name that a manifest has; it is made, and left to the caller.
+    pub fn beside_named(&self, namespace: &str) -> Result<Self> {
+        let other = Self {
+            cluster: self.cluster.clone(),
+            namespace: namespace.to_owned(),
+            audit: self.audit.clone(),
+        };
+        other.cluster.kubectl(&["create", "namespace", namespace])?;
+        Ok(other)
+    }
+
     /// Applies a file of `examples/` as it is; the job has the file's name.
     pub fn submit_example(&self, name: &str) -> Result<Submitted<'_>> {
         let file = repository().join(format!("examples/{name}.yaml"));

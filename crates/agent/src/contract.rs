@@ -30,6 +30,15 @@ pub const LAUNCHER_LABEL: &str = "launcher";
 /// Protocol and version, agreed on in the TLS handshake.
 pub const ALPN: &[u8] = b"muster/1";
 
+/// Address and port of the API server, as the kubelet tells every pod.
+pub const API_SERVER_HOST: &str = "KUBERNETES_SERVICE_HOST";
+/// See [`API_SERVER_HOST`].
+pub const API_SERVER_PORT: &str = "KUBERNETES_SERVICE_PORT";
+/// Directory with the pod's own `token`, `ca.crt` and `namespace`.
+pub const SERVICE_ACCOUNT_DIR: &str = "MUSTER_SERVICE_ACCOUNT_DIR";
+/// Used when [`SERVICE_ACCOUNT_DIR`] is not set: where the kubelet mounts it.
+pub const SERVICE_ACCOUNT_DIR_DEFAULT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
 /// Port of `serve`, and of hosts that are listed without one; `serve` takes 0 for any free port.
 pub const PORT: &str = "MUSTER_PORT";
 /// Used when [`PORT`] is not set.

@@ -1,5 +1,6 @@
 //! The agent inside users' pods. Decides which of its commands is meant; each command is a module.
-//! Must not know Kubernetes: everything it needs comes as files and variables (`contract`).
+//! Must not know Kubernetes: everything it needs comes as files and variables (`contract`). Only
+//! `kubexec` talks to an API server.
 
 mod attend;
 mod call;
@@ -18,6 +19,8 @@ mod host_name;
 pub mod hosts;
 mod identity;
 mod install;
+mod kubexec;
+mod output;
 mod ranks;
 mod rsh;
 mod serve;
@@ -42,6 +45,7 @@ usage: muster-agent install DIR
        muster-agent attend OPTIONS…   (sidecar of a worker that ends by itself)
        muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
+       muster-agent kubexec POD COMMAND…   (through the API server)
        muster-agent version";
 
 /// Does what the words ask for; returns what the process exits with.
@@ -61,6 +65,7 @@ pub fn run(words: &[OsString]) -> u8 {
     };
     match command.as_bytes() {
         b"rsh" => rsh::run(&bytes(rest)),
+        b"kubexec" => kubexec::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
         b"attend" => concluded(attend::run(rest)),

@@ -2,7 +2,7 @@
 //! one sentence when the failure is ours; never 0 unless the command said so, since launchers wait
 //! for ever on a shim that did nothing and said 0. Must not know how a worker serves.
 
-mod stream;
+pub(crate) mod stream;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

@@ -199,6 +199,21 @@ Of the component's acceptance list, these are tested with the nearest real thing
 | 21, Horovod without GPUs | LD_LIBRARY_PATH put together as there and forwarded by Open MPI 4 and 5; the image cannot be had |
 ";
 
+/// What the lists do not say.
+fn note(dialect: &str) -> &'static str {
+    match dialect {
+        "bdap" => {
+            "\nWhat differs from its first operator: [decision 23](decisions/0023-bdap-choices.md). Of its \
+             acceptance list, two lines are tested with the nearest thing there is: `horovodrun` (12, 13) is \
+             a script that calls `/etc/mpi/kubexec.sh` as Horovod's launcher does, in an image of Open MPI; \
+             GPUs (23) are limits and tolerations that reach the workers' pods, without a GPU. `kubectl get \
+             mpi -A` lists its jobs; on one machine (`muster run`) its transport is not there.\n"
+        }
+        "openmpi" => OPENMPI_TESTED,
+        _ => "",
+    }
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# The APIs that jobs are written in\n\n\
@@ -233,9 +248,7 @@ fn page() -> String {
                 writeln!(page, "| `{}` | {answer} | {} |", field.path, field.meaning)
                     .expect("a string takes every line");
             }
-            if dialect.name == "openmpi" {
-                page.push_str(OPENMPI_TESTED);
-            }
+            page.push_str(note(dialect.name));
         }
     }
     page

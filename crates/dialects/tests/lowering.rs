@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use dialects::{Dialect, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1};
+use dialects::{Dialect, bdap_v1, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1};
 use planner::Job;
 use planner::job::Role;
 use serde_json::{Value, json};
@@ -150,10 +150,11 @@ fn compare(folder: &str, dialect: &Dialect, printed: impl Fn(&Job) -> String) {
 }
 
 /// Every dialect whose fixtures the API server judges too.
-const JUDGED: [(&str, Dialect); 4] = [
+const JUDGED: [(&str, Dialect); 5] = [
     ("kubeflow_v2beta1", kubeflow_v2beta1::DIALECT),
     ("kubeflow_v1", kubeflow_v1::DIALECT),
     ("t9k_v1beta1", t9k_v1beta1::DIALECT),
+    ("bdap_v1", bdap_v1::DIALECT),
     ("openmpi_v1alpha1", openmpi_v1alpha1::DIALECT),
 ];
 

@@ -256,6 +256,46 @@ fn a18_and_a20_workers_outlive_the_launcher_and_nothing_is_done_twice() -> Resul
     operator.assert_alive()
 }
 
+/// Whether the API server would let a job's launcher do something with a pod.
+fn may(ground: &Ground, verb: &str, part: &str, pod: &str) -> Result<bool> {
+    let namespace = &ground.namespace;
+    let asked = json!({"verb": verb, "resource": "pods", "subresource": part, "name": pod,
+        "namespace": namespace});
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": format!("system:serviceaccount:{namespace}:train-launcher"),
+            "resourceAttributes": asked,
+        },
+    });
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    Ok(ground.api.create(path, &review)?["status"]["allowed"] == true)
+}
+
+#[test]
+fn a14_the_launcher_may_enter_its_own_workers_and_change_nothing() -> Result<()> {
+    let ground = ground("bdap")?;
+    let _operator = ground.operator()?;
+    submit(&ground, &job("train", 2))?;
+    run(&ground, "train", 2)?;
+    for (verb, part, pod, allowed) in [
+        ("get", "exec", "train-worker-0", true),
+        ("create", "exec", "train-worker-1", true),
+        ("get", "", "train-worker-1", true),
+        ("list", "", "", true),
+        ("get", "exec", "train-worker-2", false),
+        ("create", "exec", "train-launcher", false),
+        ("create", "exec", "", false),
+        ("delete", "", "train-worker-0", false),
+        ("create", "", "", false),
+    ] {
+        let said = may(&ground, verb, part, pod)?;
+        ensure!(said == allowed, "{verb} pods/{part} {pod}: {said}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a19_everything_goes_with_the_job() -> Result<()> {
     let ground = ground("bdap")?;

@@ -11,6 +11,7 @@ mod agent_restricted;
 mod agent_security;
 mod agent_shapes;
 mod agent_start;
+mod bdap;
 mod cluster_domain;
 mod cost;
 mod deletion;

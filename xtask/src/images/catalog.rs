@@ -25,6 +25,8 @@ pub(super) enum Recipe {
 pub(super) struct Stack {
     pub(super) ssh: bool,
     pub(super) family: &'static Family,
+    /// A script of `e2e/images` whose programs lie above all others.
+    pub(super) tools: Option<&'static str>,
 }
 
 /// One MPI, built by the script of the same name in `e2e/images`.
@@ -76,6 +78,7 @@ pub(super) const IMAGES: &[Image] = &[
     without_ssh("openmpi5-nossh", &OPENMPI5),
     without_ssh("mpich-nossh", &MPICH),
     without_ssh("intel-nossh", &INTEL),
+    with_tools("openmpi4-horovod", &OPENMPI4, "horovod"),
     shipped(&OPERATOR),
     shipped(&AGENT),
 ];
@@ -88,12 +91,24 @@ const fn shipped(program: &'static Program) -> Image {
 }
 
 const fn with_ssh(name: &'static str, family: &'static Family) -> Image {
-    let recipe = Recipe::Stack(Stack { ssh: true, family });
-    Image { name, recipe }
+    stack(name, true, family, None)
 }
 
 const fn without_ssh(name: &'static str, family: &'static Family) -> Image {
-    let recipe = Recipe::Stack(Stack { ssh: false, family });
+    stack(name, false, family, None)
+}
+
+const fn with_tools(name: &'static str, family: &'static Family, tools: &'static str) -> Image {
+    stack(name, false, family, Some(tools))
+}
+
+const fn stack(
+    name: &'static str,
+    ssh: bool,
+    family: &'static Family,
+    tools: Option<&'static str>,
+) -> Image {
+    let recipe = Recipe::Stack(Stack { ssh, family, tools });
     Image { name, recipe }
 }
 

@@ -98,6 +98,12 @@ pub(super) fn of(stack: &Stack) -> Result<Vec<PathBuf>> {
         layers.push(ssh(&base)?.join("layer.tar"));
     }
     layers.push(family(&base, stack.family)?.join("layer.tar"));
+    if let Some(tools) = stack.tools {
+        let script = format!("{tools}.sh");
+        let words = ["sh", &format!("/mnt/in/{script}")];
+        let inputs = Inputs::default().file(&script)?;
+        layers.push(layer(tools, &base, inputs, &words)?.join("layer.tar"));
+    }
     Ok(layers)
 }
 

@@ -1,9 +1,8 @@
 //! Bytes between this process and the worker while the command runs. Decides who waits for whom:
 //! nothing is read that cannot be passed on. Must not know what the outcome means to a launcher.
 
-use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -12,14 +11,10 @@ use rustix::stdio::{stderr, stdin, stdout};
 use signal_hook::consts::{SIGPIPE, SIGUSR1, SIGUSR2};
 
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame, RankState};
+use crate::output::Output;
 use crate::signals::Signals;
 use crate::wire::{Wire, WireError, poll};
 
-/// A pipe that can be written to takes this much without waiting; it may be shared with others, so
-/// it must not be made non-blocking.
-const WRITE_BYTES_MAX: usize = 4096;
-/// Output that nobody has taken; beyond this we do not read more from the worker.
-const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 const GOODBYE_MAX: Duration = Duration::from_millis(500);
 
 /// How a session came to its end.
@@ -118,7 +113,7 @@ impl Stream {
         }
         for (ready, output) in [(out, &mut self.out), (err, &mut self.err)] {
             if ready {
-                output.write_some()?;
+                output.write_some().map_err(unwritable)?;
             }
         }
         Ok(())
@@ -137,8 +132,8 @@ impl Stream {
 
     fn take(&mut self, frame: Frame, on_news: &mut impl FnMut(News)) -> Result<(), Outcome> {
         match frame {
-            Frame::Stdout(bytes) => self.out.queue.extend(bytes),
-            Frame::Stderr(bytes) => self.err.queue.extend(bytes),
+            Frame::Stdout(bytes) => self.out.take(bytes),
+            Frame::Stderr(bytes) => self.err.take(bytes),
             Frame::Rank(rank, state) => on_news(News::Rank(rank, state)),
             Frame::Failed(ending) => on_news(News::Failed(ending)),
             Frame::Exit(ending) => return Err(Outcome::Ended(ending)),
@@ -165,47 +160,15 @@ impl Stream {
     }
 }
 
-fn in_background() -> bool {
+/// Who reads no more ends the command, as with ssh.
+fn unwritable(error: Errno) -> Outcome {
+    match error {
+        Errno::PIPE => Outcome::Stopped(SIGPIPE),
+        error => WireError::Io(error.into()).into(),
+    }
+}
+
+pub(crate) fn in_background() -> bool {
     use rustix::process::getpgrp;
     rustix::termios::tcgetpgrp(stdin()).is_ok_and(|foreground| foreground != getpgrp())
-}
-
-/// One of our own output streams and what it still has to take.
-struct Output {
-    fd: BorrowedFd<'static>,
-    queue: VecDeque<u8>,
-}
-
-impl Output {
-    fn new(fd: BorrowedFd<'static>) -> Self {
-        Self {
-            fd,
-            queue: VecDeque::new(),
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        self.queue.len() < OUTPUT_BYTES_MAX
-    }
-
-    fn waits(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// Poll said that this much can be written. Who reads no more ends the command, as with ssh.
-    fn write_some(&mut self) -> Result<(), Outcome> {
-        let (front, _) = self.queue.as_slices();
-        match rustix::io::write(self.fd.as_fd(), &front[..front.len().min(WRITE_BYTES_MAX)]) {
-            Ok(written) => drop(self.queue.drain(..written)),
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(Errno::PIPE) => return Err(Outcome::Stopped(SIGPIPE)),
-            Err(error) => return Err(WireError::Io(error.into()).into()),
-        }
-        Ok(())
-    }
-
-    /// The command has ended: there is nothing left to do but wait for the reader.
-    fn write_all(&mut self) {
-        while self.waits() && self.write_some().is_ok() {}
-    }
 }

@@ -1,0 +1,162 @@
+//! `kubexec POD COMMAND…`: a remote shell that goes through the API server, into pods that have nothing
+//! of ours. Decides the exit code: the command's own, or 255 with one sentence when the failure is
+//! ours; never 0 unless the command said so. Must not know who calls it.
+
+mod api_server;
+mod http;
+mod link;
+mod session;
+mod status;
+mod web_socket;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use self::api_server::{ApiServer, Target};
+use self::http::Refusal;
+use self::session::{Outcome, Session};
+use crate::signals::Signals;
+use crate::{contract, daemon};
+
+/// What runs commands in a pod.
+const SHELL: &str = "/bin/sh";
+/// How Open MPI 4 and 5 call what they tell their daemons.
+const DAEMONS_AGENT: [&[u8]; 2] = [b"plm_rsh_agent", b"plm_ssh_agent"];
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs one call; returns what the process exits with.
+pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
+    let (pod, command) = match called(words) {
+        Ok(called) => called,
+        Err(error) => {
+            eprintln!("muster-agent: {error:#}");
+            return contract::EXIT_SHIM_FAILED;
+        }
+    };
+    match call(&pod, &command) {
+        Ok(Outcome::Ended(code)) => code,
+        Ok(Outcome::Stopped(signal)) => 128 | u8::try_from(signal & 0x7f).unwrap_or_default(),
+        Err(error) => {
+            eprintln!("muster-agent: cannot run on {pod}: {error:#}");
+            contract::EXIT_SHIM_FAILED
+        }
+    }
+}
+
+/// The pod, and what a shell there is to run: launchers cut a command line into words and expect it
+/// to be put together again, as rsh does.
+fn called(words: &[Vec<u8>]) -> Result<(String, Vec<u8>)> {
+    let [pod, rest @ ..] = words else {
+        bail!("kubexec needs the name of a pod and a command");
+    };
+    let pod = String::from_utf8(pod.clone())
+        .ok()
+        .filter(|pod| is_name(pod));
+    let pod = pod.context("kubexec needs the name of a pod before the command")?;
+    if rest.is_empty() {
+        bail!("kubexec needs a command to run on {pod}");
+    }
+    Ok((pod, without_agent(rest).join(&b' ')))
+}
+
+/// Open MPI tells its daemons where their own remote shell is, and they refuse to start on a host where
+/// it is not, as here on all of them. None ever calls it: every daemon is started from the launcher.
+/// What runs this command is certain to be there.
+fn without_agent(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut words = words.to_vec();
+    if daemon::in_command(&words.join(&b' ')).is_some() {
+        for at in 1..words.len() {
+            if DAEMONS_AGENT.contains(&words[at - 1].as_slice()) {
+                words[at] = format!("\"{SHELL}\"").into_bytes();
+            }
+        }
+    }
+    words
+}
+
+/// A word with a slash would be another path of the API.
+fn is_name(word: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    !word.is_empty() && word.bytes().all(fits) && !word.starts_with(['-', '.'])
+}
+
+fn call(pod: &str, command: &[u8]) -> Result<Outcome> {
+    let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT])?;
+    let patience = contract::seconds(contract::CONNECT_TIMEOUT).unwrap_or(CONNECT_MAX);
+    let until = Instant::now() + patience;
+    let mut target = Target {
+        pod,
+        command,
+        container: None,
+    };
+    loop {
+        // The kubelet renews the token while we wait.
+        let server = ApiServer::of_environment()?;
+        let refusal = match server.exec(&target, until) {
+            Ok(socket) => return Session::new(socket, signals).run(),
+            Err(refusal) => refusal,
+        };
+        match &refusal {
+            Refusal::Answered { code: 400, message }
+                if target.container.is_none() && message.contains("container name must be") =>
+            {
+                target.container = Some(server.container(pod, message, until)?);
+            }
+            _ if refusal.may_pass() && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+            _ => return Err(refusal.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<Vec<u8>> {
+        words.iter().map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn words_are_put_together_again_with_blanks() {
+        let (pod, command) = called(&words(&["w-0", " PATH=/x:$PATH", ";", "orted", "-m 'a b'"]))
+            .expect("it is complete");
+        assert_eq!(pod, "w-0");
+        assert_eq!(command, b" PATH=/x:$PATH ; orted -m 'a b'");
+    }
+
+    #[test]
+    fn a_daemon_is_not_told_of_a_shell_that_its_host_has_not() {
+        let agent = "\"/etc/mpi/kubexec.sh\"";
+        let daemon = [
+            "w-0",
+            " orted",
+            "-mca",
+            "plm",
+            "\"rsh\"",
+            "-mca",
+            "plm_rsh_agent",
+            agent,
+            "-mca",
+            "x",
+        ];
+        let (_, command) = called(&words(&daemon)).expect("it is complete");
+        assert_eq!(
+            String::from_utf8_lossy(&command),
+            " orted -mca plm \"rsh\" -mca plm_rsh_agent \"/bin/sh\" -mca x"
+        );
+        let (_, command) = called(&words(&["w-0", "echo", "plm_rsh_agent", agent])).expect("it is");
+        assert_eq!(command, b"echo plm_rsh_agent \"/etc/mpi/kubexec.sh\"");
+    }
+
+    #[test]
+    fn a_pod_is_a_name_and_not_a_path() {
+        for pod in ["", "../secrets", "a/b", "a?b", "-x", "a b"] {
+            assert!(called(&words(&[pod, "true"])).is_err(), "{pod}");
+        }
+        assert!(called(&words(&["w-0"])).is_err());
+        assert!(called(&[]).is_err());
+    }
+}
