@@ -58,6 +58,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
     let transfers = order.download.is_some() || order.upload.is_some();
     let store = transfers.then(stage::Store::of_environment).transpose()?;
+    // What would fail at the end fails now, while nothing is lost by it.
+    let addresses = [
+        order.download.as_ref().map(|(from, _)| from),
+        order.upload.as_ref().map(|(_, to)| to),
+    ];
+    for address in addresses.into_iter().flatten() {
+        stage::check(address)?;
+    }
     let watch = Watch { signals };
     if let Some(exit) = await_driver(order, &watch) {
         return Ok(exit);

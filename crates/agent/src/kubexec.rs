@@ -12,12 +12,14 @@ mod web_socket;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use self::api_server::{ApiServer, Target};
 use self::http::Refusal;
 use self::session::{Outcome, Session};
 use crate::signals::Signals;
+use crate::wire::poll;
 use crate::{contract, daemon};
 
 /// What runs commands in a pod.
@@ -25,7 +27,9 @@ const SHELL: &str = "/bin/sh";
 /// How Open MPI 4 and 5 call what they tell their daemons.
 const DAEMONS_AGENT: [&[u8]; 2] = [b"plm_rsh_agent", b"plm_ssh_agent"];
 const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// Between two tries; each waits twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// Runs one call; returns what the process exits with.
 pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
@@ -92,7 +96,12 @@ fn call(pod: &str, command: &[u8]) -> Result<Outcome> {
         command,
         container: None,
     };
+    // Processes that were refused together do not come back together.
+    let mut pause = PAUSE + Duration::from_millis(u64::from(std::process::id() % 256));
     loop {
+        if let Some(signal) = signals.take().first() {
+            return Ok(Outcome::Stopped(*signal));
+        }
         // The kubelet renews the token while we wait.
         let server = ApiServer::of_environment()?;
         let refusal = match server.exec(&target, until) {
@@ -105,7 +114,11 @@ fn call(pod: &str, command: &[u8]) -> Result<Outcome> {
             {
                 target.container = Some(server.container(pod, message, until)?);
             }
-            _ if refusal.may_pass() && Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+            _ if refusal.may_pass() && Instant::now() + pause < until => {
+                // A signal ends the pause.
+                poll(&mut [PollFd::new(&signals, PollFlags::IN)], pause)?;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
             _ => return Err(refusal.into()),
         }
     }

@@ -46,6 +46,11 @@ impl fmt::Display for Tally {
     }
 }
 
+/// Whether something can be an address.
+pub(crate) fn check(address: &str) -> Result<()> {
+    Address::of(address).map(drop)
+}
+
 /// An S3 store, and the right to use it.
 pub(crate) struct Store {
     client: Client,

@@ -269,7 +269,7 @@ fn a11_a_longer_timeout_lets_slow_nodes_join() -> Result<()> {
         })?;
         // Longer than the probe's own pause, several times over.
         wait_for("the master to have tried", PATIENCE, || {
-            let tried = job.exec("master", &["sh", "-c", "cat /tmp/init-probe.log"]);
+            let tried = job.exec("master", &["sh", "-c", "cat ~/.openmpi/init-probe.log"]);
             Ok(tried.ok().filter(|said| !said.is_empty()))
         })?;
         let nodes = lab.cluster.kubectl(&["get", "nodes", "-o", "name"])?;

@@ -197,12 +197,12 @@ const PATTERNED: [(&str, &str, &str); 5] = [
     ),
     (
         "downloadDataFrom",
-        "s3://[^/]+(/.*)?",
+        "s3://[A-Za-z0-9._-]+(/.*)?",
         "S3 address that each worker copies from before it is ready.",
     ),
     (
         "uploadDataTo",
-        "s3://[^/]+(/.*)?",
+        "s3://[A-Za-z0-9._-]+(/.*)?",
         "S3 address to copy to; /namespace/name/pod is appended.",
     ),
 ];
@@ -316,7 +316,7 @@ fn rules_of_name() -> Value {
             "message": "metadata.name: must be a DNS label that begins with a letter, because the Service is called by it",
         },
         {
-            "rule": "!has(self.metadata.name) || size(self.metadata.name) + size(string(self.spec.workers)) <= 56",
+            "rule": "!has(self.metadata.name) || size(self.metadata.name) + size(string(self.spec.workers)) <= 55",
             "message": "metadata.name: is too long, because hosts are called by it: NAME-worker-NUMBER has at most 63 characters",
         },
         {

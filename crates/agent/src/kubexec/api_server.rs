@@ -19,7 +19,10 @@ use crate::contract;
 
 /// The second cannot end a standard input, and is all that API servers before 1.30 have.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-const DEFAULT_CONTAINER: &str = "\"kubectl.kubernetes.io/default-container\":\"";
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+const HTTP: &str = "HTTP/1.1";
+/// Whoever speaks this gets an answer in one piece.
+const HTTP_WHOLE: &str = "HTTP/1.0";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// What is to run where.
@@ -102,7 +105,7 @@ impl ApiServer {
             http::base64(&key),
             PROTOCOLS.join(", ")
         );
-        let response = self.ask(&mut link, &path, &upgrade, until)?;
+        let response = self.ask(&mut link, HTTP, &path, &upgrade, until)?;
         if response.code != 101 {
             return Err(refusal(&response));
         }
@@ -125,12 +128,11 @@ impl ApiServer {
         let path = format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace);
         let accept = format!("Accept: {METADATA}\r\nConnection: close\r\n");
         let mut link = self.link(until)?;
-        let answer = self.ask(&mut link, &path, &accept, until)?;
+        let answer = self.ask(&mut link, HTTP_WHOLE, &path, &accept, until)?;
         if answer.code != 200 {
             return Err(refusal(&answer).into());
         }
-        let metadata = String::from_utf8_lossy(&answer.body);
-        named(&metadata)
+        named(&answer.body)
             .or_else(|| first(listed))
             .with_context(|| format!("the API server names no container of {pod}: {listed}"))
     }
@@ -149,6 +151,7 @@ impl ApiServer {
     fn ask(
         &self,
         link: &mut Link,
+        version: &str,
         path: &str,
         headers: &str,
         until: Instant,
@@ -158,7 +161,7 @@ impl ApiServer {
             false => self.host.clone(),
         };
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}:{}\r\nUser-Agent: muster-agent\r\n\
+            "GET {path} {version}\r\nHost: {host}:{}\r\nUser-Agent: muster-agent\r\n\
              Authorization: Bearer {}\r\n{headers}\r\n",
             self.port, self.token
         );
@@ -187,9 +190,9 @@ fn refusal(response: &Response) -> Refusal {
 }
 
 /// The container that the pod's own annotation names.
-fn named(metadata: &str) -> Option<String> {
-    let (_, rest) = metadata.split_once(DEFAULT_CONTAINER)?;
-    let (name, _) = rest.split_once('"')?;
+fn named(pod: &[u8]) -> Option<String> {
+    let pod: serde_json::Value = serde_json::from_slice(pod).ok()?;
+    let name = pod["metadata"]["annotations"][DEFAULT_CONTAINER].as_str()?;
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
@@ -206,10 +209,11 @@ mod tests {
 
     #[test]
     fn the_container_is_the_one_that_the_pod_names_or_the_first() {
-        let metadata = r#"{"managedFields":[{"f:kubectl.kubernetes.io/default-container":{}}],
-            "annotations":{"kubectl.kubernetes.io/default-container":"main","b":"c"}}"#;
-        assert_eq!(named(metadata).as_deref(), Some("main"));
-        assert_eq!(named(r#"{"annotations":{}}"#), None);
+        let pod =
+            br#"{"metadata": {"managedFields":[{"f:kubectl.kubernetes.io/default-container":{}}],
+            "annotations":{"kubectl.kubernetes.io/default-container":"main","b":"c"}}}"#;
+        assert_eq!(named(pod).as_deref(), Some("main"));
+        assert_eq!(named(br#"{"metadata": {"annotations":{}}}"#), None);
         let listed = "a container name must be specified for pod x, choose one of: [a b] or one \
                       of the init containers: [c]";
         assert_eq!(first(listed).as_deref(), Some("a"));

@@ -27,13 +27,16 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether waiting can help: nothing was started, and the server may be on its way back.
+    /// Whether waiting can help. Only where nothing was started for certain: a command whose request
+    /// went out may run, and must not run twice.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Self::Answered { code, .. } => matches!(code, 429 | 500 | 502 | 503 | 504),
-            Self::Unreachable(_) => true,
-            Self::Wire(error) => matches!(error, WireError::Closed | WireError::Io(_)),
-            Self::Other(_) => false,
+            Self::Answered {
+                code: 429 | 503, ..
+            }
+            | Self::Unreachable(_) => true,
+            Self::Answered { code: 500, message } => message.contains("error dialing backend"),
+            Self::Answered { .. } | Self::Wire(_) | Self::Other(_) => false,
         }
     }
 }

@@ -35,7 +35,7 @@ impl Link {
             let left = until.saturating_duration_since(Instant::now());
             let left = left.clamp(Duration::from_millis(1), TRY_MAX);
             match TcpStream::connect_timeout(address, left) {
-                Ok(socket) => return Ok(Self::over(socket, tls, until)?),
+                Ok(socket) => return Self::over(socket, tls, until).map_err(unopened),
                 Err(error) => refused = error,
             }
         }
@@ -140,6 +140,16 @@ impl Link {
     /// Nothing more can come.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
+    }
+}
+
+/// A connection that never came to be, so that nothing was asked yet.
+fn unopened(error: WireError) -> Refusal {
+    match error {
+        WireError::Closed => Refusal::Unreachable(io::ErrorKind::UnexpectedEof.into()),
+        WireError::Io(error) if error.kind() != io::ErrorKind::Other => Refusal::Unreachable(error),
+        // It may be reached, and will not be trusted more the next time.
+        other => Refusal::Wire(other),
     }
 }
 

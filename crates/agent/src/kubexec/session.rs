@@ -112,7 +112,10 @@ impl Session {
             if left.is_zero() && listening {
                 return Err(End::Closed);
             }
-            wait = wait.min(left);
+            // Otherwise it is the reader of our output that is waited for.
+            if listening {
+                wait = wait.min(left);
+            }
         }
         let reads = self.reads_stdin && !self.socket.has_backlog() && self.said_at.is_none();
         let mut fds = vec![

@@ -82,14 +82,14 @@ struct Part<'a> {
 impl Client {
     pub(super) fn of_environment() -> Result<Self> {
         let needed = |name: &str| {
-            variable(name).with_context(|| {
+            credential(name)?.with_context(|| {
                 format!("{name} is not set: the Secret named by s3Secret must hold it")
             })
         };
         let right = Credentials {
             key_id: needed("AWS_ACCESS_KEY_ID")?,
             secret: needed("AWS_SECRET_ACCESS_KEY")?,
-            token: variable("AWS_SESSION_TOKEN"),
+            token: credential("AWS_SESSION_TOKEN")?,
         };
         let authorities = variable("AWS_CA_BUNDLE").or_else(|| variable("SSL_CERT_FILE"));
         let address = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
@@ -377,10 +377,27 @@ fn hash(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
+/// A Secret that was made from the output of `echo` ends with a new line, which is no part of it; one
+/// within would end the header that it is sent in.
+fn credential(name: &str) -> Result<Option<String>> {
+    let value = variable(name).map(|value| value.trim().to_owned());
+    let value = value.filter(|value| !value.is_empty());
+    let broken = value
+        .as_deref()
+        .is_some_and(|value| value.contains(|letter: char| letter.is_control()));
+    ensure!(
+        !broken,
+        "{name} holds more than one line: the Secret named by s3Secret is wrong"
+    );
+    Ok(value)
+}
+
 /// `http://host:port` or `https://host:port`; anything else cannot be an endpoint.
 fn endpoint(address: &str, tls: Option<std::sync::Arc<rustls::ClientConfig>>) -> Result<Server> {
+    // Before an @ there may be a key.
+    let shown = address.rsplit('@').next().unwrap_or_default();
     let wrong =
-        || format!("AWS_ENDPOINT_URL is {address:?}, not an address such as https://host:9000");
+        || format!("AWS_ENDPOINT_URL is {shown:?}, not an address such as https://host:9000");
     let (scheme, rest) = address.split_once("://").with_context(wrong)?;
     ensure!(["http", "https"].contains(&scheme), wrong());
     let rest = rest.trim_end_matches('/');
@@ -427,7 +444,8 @@ mod tests {
             "https://k:s@a",
             "http://a:x",
         ] {
-            assert!(of(wrong).is_err(), "{wrong}");
+            let said = of(wrong).expect_err(wrong).to_string();
+            assert!(!said.contains("k:s"), "{said}");
         }
         Ok(())
     }

@@ -236,7 +236,9 @@ fn check_address(path: &str, address: &str, errors: &mut Vec<FieldError>) {
     let bucket = address
         .strip_prefix("s3://")
         .and_then(|rest| rest.split('/').next());
-    if bucket.is_none_or(str::is_empty) {
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_bucket = |bucket: &str| !bucket.is_empty() && bucket.bytes().all(named);
+    if !bucket.is_some_and(is_bucket) {
         let detail = "must be an address such as s3://bucket/prefix";
         errors.push(FieldError::invalid(path, &address.into(), detail));
     }

@@ -29,15 +29,19 @@ in_time() {
   [ "$(date +%s)" -lt "$end" ]
 }
 
-mkdir -p "$HOME/.openmpi" "$HOME/.ssh"
-cp "$base/assets/mca-params.conf" "$HOME/.openmpi/mca-params.conf"
-chmod 700 "$HOME/.ssh"
-for file in id_rsa id_rsa.pub authorized_keys; do
-  cp "$base/secrets/$file" "$HOME/.ssh/$file"
-done
-cp "$base/assets/ssh_config" "$HOME/.ssh/config"
-chmod 400 "$HOME/.ssh/id_rsa"
-chmod 600 "$HOME/.ssh/authorized_keys" "$HOME/.ssh/config"
+# Where `||` follows, the shell does not stop at a failure by itself.
+prepare_home() {
+  mkdir -p "$HOME/.openmpi" "$HOME/.ssh" &&
+    cp "$base/assets/mca-params.conf" "$HOME/.openmpi/mca-params.conf" &&
+    chmod 700 "$HOME/.ssh" &&
+    cp "$base/secrets/id_rsa" "$base/secrets/id_rsa.pub" "$base/secrets/authorized_keys" "$HOME/.ssh" &&
+    cp "$base/assets/ssh_config" "$HOME/.ssh/config" &&
+    chmod 400 "$HOME/.ssh/id_rsa" &&
+    chmod 600 "$HOME/.ssh/authorized_keys" "$HOME/.ssh/config"
+}
+
+prepare_home || give_up "keys and settings could not be put into $HOME; the log of this container says why"
+probed=$HOME/.openmpi/init-probe.log
 
 # A variable that Open MPI is told to carry along should exist.
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}
@@ -45,14 +49,14 @@ export LD_LIBRARY_PATH
 
 probe() {
   MPIEXEC_TIMEOUT=10 mpiexec -n "$workers" --map-by node --hostfile "$hostfile" \
-    --allow-run-as-root true >/tmp/init-probe.log 2>&1
+    --allow-run-as-root true >"$probed" 2>&1
 }
 
 master() {
   if [ "$workers" -gt 0 ]; then
     until probe; do
       if ! in_time; then
-        cat /tmp/init-probe.log >&2
+        cat "$probed" >&2
         give_up "not all of $workers workers answered mpiexec within $timeout s"
       fi
       sleep 2
@@ -64,14 +68,14 @@ master() {
 # Host keys of this pod's own, so that the image need not have any and nothing of it is changed.
 prepare_sshd() {
   config=$HOME/.sshd/sshd_config
-  mkdir -p "$HOME/.sshd"
+  mkdir -p "$HOME/.sshd" || return 1
   chmod 700 "$HOME/.sshd"
-  cp "$base/assets/sshd_config" "$config"
+  cp "$base/assets/sshd_config" "$config" || return 1
   chmod 600 "$config"
   echo "PidFile $HOME/.sshd/sshd.pid" >>"$config"
   for kind in rsa ed25519; do
     key=$HOME/.sshd/ssh_host_${kind}_key
-    [ -e "$key" ] || ssh-keygen -q -t "$kind" -N '' -f "$key"
+    [ -e "$key" ] || ssh-keygen -q -t "$kind" -N '' -f "$key" || return 1
     echo "HostKey $key" >>"$config"
   done
   # Where the sshd of root separates its privileges.
@@ -87,7 +91,7 @@ worker() {
     in_time || give_up "the sidecar openmpi-controller was not ready within $timeout s"
     sleep 1
   done
-  prepare_sshd
+  prepare_sshd || give_up "sshd could not be prepared; the log of this container says why"
   /usr/sbin/sshd -D -e -f "$config" &
   sshd=$!
   until [ -e "$signals/SIGTERM" ]; do
