@@ -33,6 +33,9 @@ mkdir -p "$HOME/.openmpi" "$HOME/.ssh"
 cp "$base/assets/mca-params.conf" "$HOME/.openmpi/mca-params.conf"
 chmod 700 "$HOME/.ssh"
 for file in id_rsa id_rsa.pub authorized_keys; do
+  if [ ! -r "$base/secrets/$file" ]; then
+    give_up "user $(id -u) cannot read $file of the Secret: is it there, and is runAsGroup set beside runAsUser?"
+  fi
   cp "$base/secrets/$file" "$HOME/.ssh/$file"
 done
 cp "$base/assets/ssh_config" "$HOME/.ssh/config"
@@ -82,7 +85,8 @@ worker() {
   trap 'exit 143' TERM
   until [ -e "$signals/SIGCONT" ]; do
     if [ -e "$signals/SIGTERM" ]; then
-      give_up "the sidecar openmpi-controller ended before this worker could start; its log says why"
+      why=$(head -c 500 "$signals/SIGTERM")
+      give_up "the sidecar openmpi-controller ended before this worker could start: ${why:-see its log}"
     fi
     in_time || give_up "the sidecar openmpi-controller was not ready within $timeout s"
     sleep 1
