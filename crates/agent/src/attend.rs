@@ -43,16 +43,16 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
     let worker = Worker::here()?;
     let ended = attend(&order, &worker, &signals);
-    let told = worker.tell(MUST_END);
-    let exit = match ended {
-        Ok(exit) => exit,
-        Err(error) => {
-            eprintln!("muster-agent: {error:#}");
-            last_words(&format!("{error:#}"));
-            EXIT_FAILED
-        }
+    let (exit, why) = match ended {
+        Ok(exit) => (exit, String::new()),
+        Err(error) => (EXIT_FAILED, format!("{error:#}")),
     };
-    told.map(|()| exit)
+    if !why.is_empty() {
+        eprintln!("muster-agent: {why}");
+        last_words(&why);
+    }
+    // Last, because the worker ends with it, and may say why.
+    worker.tell(MUST_END, &why).map(|()| exit)
 }
 
 fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
@@ -79,7 +79,7 @@ fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
             began.elapsed().as_secs_f64()
         );
     }
-    worker.tell(MAY_START)?;
+    worker.tell(MAY_START, "")?;
     println!("ready; waiting for the end of {}", order.master);
     let end = watch.until_end();
     println!("the job is over: {end}");
@@ -178,9 +178,9 @@ impl Worker {
         Ok(Self { signals })
     }
 
-    fn tell(&self, what: &str) -> Result<()> {
+    fn tell(&self, what: &str, why: &str) -> Result<()> {
         let file = self.signals.join(what);
-        fs::write(&file, b"").with_context(|| format!("cannot write {}", file.display()))
+        fs::write(&file, why).with_context(|| format!("cannot write {}", file.display()))
     }
 }
 

@@ -304,6 +304,7 @@ fn a_wrong_key_is_said_at_once_and_ends_the_worker() {
         "{words}"
     );
     assert!(!words.contains("wrong"), "the key is in its last words");
+    assert_eq!(fs::read_to_string(worker.signal("SIGTERM")).unwrap(), words);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The same job, written in every API, is the same job in the hub, but for the facts in which the APIs
 //! differ. Those are listed here; a difference that is not listed is a mistake.
 
-use dialects::{kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
+use dialects::{kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1};
 use planner::Job;
 use planner::job::RestartPolicy;
 use serde_json::{Value, json};
@@ -77,6 +77,30 @@ fn a_job_of_t9k_is_the_same_job_in_v2beta1() {
     if let Some(workers) = &mut job.workers {
         workers.role.container = None;
     }
+    assert_eq!(job, kubeflow);
+}
+
+/// The component's pods bring everything themselves, and that is one fact of the hub.
+#[test]
+fn a_component_openmpi_is_the_same_job_in_v2beta1() {
+    let kubeflow = lowered(&kubeflow_v2beta1::DIALECT, &kubeflow());
+    let component = json!({"metadata": metadata(), "spec": {
+        "image": "pi", "secret": "s", "workers": 3, "gpu": 2, "exec": "mpirun pi"}});
+    let mut job = as_in(lowered(&openmpi_v1alpha1::DIALECT, &component), &kubeflow);
+    assert!(job.bootstrap.take().is_some() && job.account.take().is_some());
+    job.owner = kubeflow.owner.clone();
+    job.launcher.template = kubeflow.launcher.template.clone();
+    if let (Some(workers), Some(others)) = (&mut job.workers, &kubeflow.workers) {
+        workers.role.template = others.role.template.clone();
+    }
+    assert!(
+        !job.gate && !job.census,
+        "its script asks the workers itself"
+    );
+    (job.gate, job.census) = (true, true);
+    (job.ssh_port, job.ssh_mount_path) = (None, kubeflow.ssh_mount_path.clone());
+    job.launcher_start = kubeflow.launcher_start;
+    job.policy.clean = kubeflow.policy.clean;
     assert_eq!(job, kubeflow);
 }
 

@@ -142,7 +142,9 @@ fn exit_code(pod: &Value) -> Option<i64> {
 #[test]
 fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
     in_lab("openmpi-seed", |lab| {
-        lab.cluster.kubectl(&["create", "namespace", "kubeflow"])?;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}});
+        lab.cluster.apply(&namespace.to_string())?;
         make_keys(lab, "kubeflow", "openmpi-secret")?;
         let secret = lab.cluster.get("kubeflow", "secret", "openmpi-secret")?;
         let file = repository().join("examples/seeds/openmpi.yaml");

@@ -425,6 +425,7 @@ fn introduce(global: &Global, manifest: &Manifest, job: &Value, settings: &Setti
     let findings = lint::check(manifest).len();
     let transport = match (&settings.agent, job["spec"]["muster"]["transport"].as_str()) {
         (_, Some(transport)) => transport,
+        _ if wants_sshd(job) => "SSH",
         (Some(_), None) => "Agent",
         (None, None) => "SSH",
     };

@@ -40,6 +40,11 @@ prepare_home() {
     chmod 600 "$HOME/.ssh/authorized_keys" "$HOME/.ssh/config"
 }
 
+for file in id_rsa id_rsa.pub authorized_keys; do
+  if [ ! -r "$base/secrets/$file" ]; then
+    give_up "user $(id -u) cannot read $file of the Secret: is it there, and is runAsGroup set beside runAsUser?"
+  fi
+done
 prepare_home || give_up "keys and settings could not be put into $HOME; the log of this container says why"
 probed=$HOME/.openmpi/init-probe.log
 
@@ -86,7 +91,8 @@ worker() {
   trap 'exit 143' TERM
   until [ -e "$signals/SIGCONT" ]; do
     if [ -e "$signals/SIGTERM" ]; then
-      give_up "the sidecar openmpi-controller ended before this worker could start; its log says why"
+      why=$(head -c 500 "$signals/SIGTERM")
+      give_up "the sidecar openmpi-controller ended before this worker could start: ${why:-see its log}"
     fi
     in_time || give_up "the sidecar openmpi-controller was not ready within $timeout s"
     sleep 1
