@@ -121,13 +121,14 @@ impl Lab {
         Ok(other)
     }
 
-    /// Applies a file of `examples/` as it is; the job has the file's name.
+    /// Applies a file of `examples/` as it is; the job has the file's name, without folders.
     pub fn submit_example(&self, name: &str) -> Result<Submitted<'_>> {
         let file = repository().join(format!("examples/{name}.yaml"));
         let file = file.to_str().context("the repository's path is not text")?;
         self.cluster
             .kubectl(&["apply", "--namespace", &self.namespace, "--filename", file])?;
-        Ok(Submitted::now(self, name))
+        let job = name.rsplit('/').next().unwrap_or(name);
+        Ok(Submitted::now(self, job))
     }
 
     /// The names of everything in the namespace that a job could have made, as `kind/name`.
@@ -199,6 +200,7 @@ impl Lab {
             format!("get -n {namespace} configmaps --output={hosts}"),
             format!("get -n {namespace} events --output=custom-columns={columns}"),
             format!("logs -n {namespace} --selector={ROLE}=launcher --tail=40 --prefix"),
+            format!("logs -n {namespace} --selector={ROLE}=master --tail=40 --prefix"),
             format!("logs {operator} --tail=40"),
         ] {
             let args: Vec<_> = words.split_whitespace().collect();

@@ -31,9 +31,9 @@ fn no_pods(lab: &Lab) -> Result<()> {
     })
 }
 
-/// Lines 20 and 29: with the defaults of the mode, and a worker that then goes wrong.
+/// Line 20: with the defaults of the mode.
 #[test]
-fn a20_a29_debugging_starts_nothing_and_tells_of_a_worker_that_fails() -> Result<()> {
+fn a20_debugging_starts_nothing() -> Result<()> {
     in_lab("t9k-debug", |lab| {
         let mut wanted = with_init("debugged", &["/home/mpiuser/pi"]);
         wanted["spec"]["runMode"] = json!({"debug": {"enabled": true}});
@@ -51,20 +51,41 @@ fn a20_a29_debugging_starts_nothing_and_tells_of_a_worker_that_fails() -> Result
             has_fetched(lab, "debugged-worker-1")?,
             "its init container did not run"
         );
+        job.phase("Running")?;
+        Ok(())
+    })
+}
+
+/// Line 29, where nothing else can end the job.
+#[test]
+fn a29_a_worker_that_crashes_is_told_of_before_the_end() -> Result<()> {
+    in_lab("t9k-crash", |lab| {
+        let mut wanted = job("crashing", &["/home/mpiuser/pi"]);
+        let crash = "until [ -e /tmp/crash ]; do sleep 0.1; done; exit 7";
+        wanted["spec"]["runMode"] = json!({"debug": {"enabled": true, "replicaSpecs": [
+            {"type": "worker", "command": ["sh", "-c", crash]}]}});
+        let job = T9k::submit(lab, &wanted)?;
         let status = job.phase("Running")?;
         ensure!(condition(&status, "ReplicaFailure") != Some("True"));
-
-        lab.exec("debugged-worker-1", &["kill", "1"])?;
+        lab.exec("crashing-worker-1", &["touch", "/tmp/crash"])?;
         let status = job.until("ReplicaFailure", |job| {
             condition(job, "ReplicaFailure") == Some("True")
         })?;
         ensure!(
-            status["status"]["phase"] == "Running",
+            condition(&status, "Completed").is_none(),
             "{}",
             status["status"]
         );
         let text = status["status"]["conditions"].to_string();
-        ensure!(text.contains("debugged-worker-1"), "{text}");
+        ensure!(
+            text.contains("crashing-worker-1") && text.contains("exit code 7"),
+            "{text}"
+        );
+        ensure!(
+            status["status"]["aggregate"]["failed"] == 1,
+            "{}",
+            status["status"]
+        );
         Ok(())
     })
 }

@@ -18,6 +18,8 @@ use crate::observed::Site;
 
 /// Workers on the host's network share its ports, also with the workers of other jobs: each job
 /// begins somewhere else, below the ports that the kernel gives to connections.
+/// Tells the agent where to write host lists.
+const LISTS_DIR: &str = "MUSTER_LISTS_DIR";
 const HOST_PORT_MIN: u32 = 20_000;
 const HOST_PORTS: u32 = 12_000;
 /// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
@@ -113,8 +115,10 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
         Some(image) => {
             let workers = variable("MUSTER_WORKERS", &job.worker_count().to_string());
             let variables = [vec![workers], gate_variables(job, site)].concat();
-            // The lists are written again when the container is started again.
-            for variable in &variables {
+            // The lists are written again when the container is started again; but not where a
+            // promised script is mounted among them, which nobody can write over.
+            let stays = |variable: &&Value| !job.exec_script || variable["name"] != LISTS_DIR;
+            for variable in variables.iter().filter(stays) {
                 list(draft.main_container(), "env").push(variable.clone());
             }
             init_container(image, gate(), variables, &mounts, draft);
@@ -144,7 +148,7 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
         Mpi::Intel | Mpi::Mpich => "colon",
     };
     let mut variables = vec![
-        variable("MUSTER_LISTS_DIR", CONFIG_MOUNT_PATH),
+        variable(LISTS_DIR, CONFIG_MOUNT_PATH),
         variable("MUSTER_LISTS_SYNTAX", syntax),
         variable("MUSTER_SLOTS", &job.slots.to_string()),
     ];

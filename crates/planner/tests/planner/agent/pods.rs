@@ -108,6 +108,24 @@ fn a_launcher_waits_and_runs_under_the_agent() {
     );
 }
 
+/// The kernel lets nobody replace a file that is a mount, so the agent would fail with the attempt.
+#[test]
+fn lists_are_not_written_again_where_a_promised_script_is_mounted_among_them() {
+    for (promised, again) in [(false, Some(&json!("/etc/mpi"))), (true, None)] {
+        let world = by_agent(
+            job("demo")
+                .workers(2)
+                .with(|job| job.exec_script = promised),
+        );
+        let spec = launcher(&world);
+        let (main, gate) = (&spec["containers"][0], &spec["initContainers"][0]);
+        assert_eq!(variable(main, "MUSTER_LISTS_DIR"), again, "{promised}");
+        assert_eq!(variable(gate, "MUSTER_LISTS_DIR"), Some(&json!("/etc/mpi")));
+        let mounts = main["volumeMounts"].to_string();
+        assert_eq!(mounts.contains("discover_hosts.sh"), promised, "{mounts}");
+    }
+}
+
 #[test]
 fn what_the_user_has_set_stays() {
     let job = job("demo").workers(1).with(|job| {
