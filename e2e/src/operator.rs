@@ -96,10 +96,14 @@ fn write_kubeconfig(path: &Path, server: &str, ca: Option<&Path>, token: &str) -
     fs::write(path, config.to_string()).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Every object that `deploy/` installs.
+/// What the operator may do besides where bdap's jobs are.
+pub const RIGHTS_FOR_BDAP: &str = "deploy/overlays/bdap/rights.yaml";
+
+/// Every object that `deploy/` installs, with the rights for bdap's jobs.
 pub fn shipped(cluster: &Cluster) -> Result<Vec<Value>> {
     let manifest = repository().join("deploy/muster.yaml");
     let manifest = manifest.to_string_lossy();
+    let rights = repository().join(RIGHTS_FOR_BDAP);
     let args = [
         "create",
         "--dry-run=client",
@@ -108,7 +112,8 @@ pub fn shipped(cluster: &Cluster) -> Result<Vec<Value>> {
         "json",
         "-f",
     ];
-    let text = cluster.kubectl(&[&args[..], &[&manifest]].concat())?;
+    let more = ["-f", &rights.to_string_lossy()];
+    let text = cluster.kubectl(&[&args[..], &[&manifest], &more[..]].concat())?;
     let mut objects = Vec::new();
     for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
         let mut document = document?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::figures::say;
+use e2e::operator::RIGHTS_FOR_BDAP;
 use e2e::real::{Lab, PATIENCE, repository};
 use e2e::{Cluster, condition, wait_for};
 use serde_json::{Value, json};
@@ -24,9 +25,14 @@ fn define() -> Result<()> {
     static DEFINED: OnceLock<Result<(), String>> = OnceLock::new();
     let define = || {
         let cluster = Cluster::from_env()?;
-        let file = repository().join("deploy/crds/batch.test.bdap.com_mpijobs.yaml");
-        let file = file.to_str().context("the repository's path is not text")?;
-        cluster.kubectl(&["apply", "--server-side", "--filename", file])?;
+        for file in [
+            "deploy/crds/batch.test.bdap.com_mpijobs.yaml",
+            RIGHTS_FOR_BDAP,
+        ] {
+            let file = repository().join(file);
+            let file = file.to_str().context("the repository's path is not text")?;
+            cluster.kubectl(&["apply", "--server-side", "--filename", file])?;
+        }
         wait_for("the definition to be served", PATIENCE, || {
             cluster.kubectl(&["get", JOBS]).map(Some)
         })?;
