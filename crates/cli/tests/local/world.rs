@@ -35,6 +35,7 @@ static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
         .status()
         .unwrap();
     assert!(built.success(), "muster-agent must build");
+    sweep();
     let directory = std::env::temp_dir().join(format!("muster-bin-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
@@ -43,6 +44,19 @@ static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
     }
     directory
 });
+
+/// Nobody is told when a test program ends, so the next one removes its copies.
+fn sweep() {
+    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("muster-bin-"));
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 pub(crate) struct World {
     pub(crate) directory: PathBuf,
