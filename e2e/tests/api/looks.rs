@@ -9,6 +9,9 @@ use serde_json::json;
 use super::lifecycle::await_events;
 use super::stage::ground;
 
+/// Of several definitions with jobs of this kind, kubectl takes the bare name for any.
+const JOBS: &str = "mpijobs.kubeflow.org";
+
 #[test]
 fn an_event_has_the_exact_shape_that_clients_match() -> Result<()> {
     let ground = ground("event")?;
@@ -80,7 +83,7 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     ground.await_job("pi", "2/2", SOON, |job| {
         job["status"]["muster"]["phase"] == "Running" && job["status"]["muster"]["ready"] == "2/2"
     })?;
-    let table = in_namespace(&["get", "mpijob.kubeflow.org"])?;
+    let table = in_namespace(&["get", JOBS])?;
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -95,15 +98,15 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     in_namespace(&[
         "wait",
         "--for=condition=Succeeded",
-        "mpijob.kubeflow.org/pi",
+        &format!("{JOBS}/pi"),
         "--timeout=20s",
     ])?;
     in_namespace(&[
         "wait",
         "--for=jsonpath={.status.muster.finished}=true",
-        "mpijob.kubeflow.org/pi",
+        &format!("{JOBS}/pi"),
     ])?;
-    let table = in_namespace(&["get", "mpijob.kubeflow.org", "pi", "--no-headers"])?;
+    let table = in_namespace(&["get", JOBS, "pi", "--no-headers"])?;
     let words: Vec<&str> = table.split_whitespace().collect();
     ensure!(words[..2] == ["pi", "Succeeded"], "{table}");
     Ok(())
