@@ -106,9 +106,9 @@ def main(kubeconfig, namespace, image):
     log = logs[f"{NAME}-launcher"]
     check("pi is approximately 3.14" in log, "the launcher's log has the result")
     check("Workers: 2" in log, "two ranks ran")
-    check(f"MPIJob {NAME}" in events, f"there are events about {list(events)}")
+    check(f"mpijob/{NAME}" in events, f"there are events about {list(events)}")
     _, worker_events = client.get_job_logs(NAME, is_master=False, replica_type="worker", verbose=True)
-    check(f"Pod {NAME}-worker-0" in worker_events, f"there are events about {list(worker_events)}")
+    check(f"pod/{NAME}-worker-0" in worker_events, f"there are events about {list(worker_events)}")
 
     # As the SDK's own end-to-end test judges a job that is over.
     conditions = {c.type: c.status for c in client.get_job_conditions(NAME)}
