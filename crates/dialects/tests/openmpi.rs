@@ -438,6 +438,20 @@ fn a11_a_worker_for_which_there_is_no_room_is_waited_for() {
 }
 
 #[test]
+fn a20_horovod_with_gpus_is_accepted_as_its_manual_has_it() {
+    let text = include_str!("../../../examples/seeds/openmpi-horovod.yaml");
+    let mut stored: Value = serde_saphyr::from_str(text).expect("the example is YAML");
+    stored["metadata"]["uid"] = "u".into();
+    let life = created(stored.clone());
+    let worker = life.pod("openmpi-worker-3");
+    let limits = &worker["containers"][0]["resources"]["limits"];
+    assert_eq!(limits["nvidia.com/gpu"], "1");
+    let master = &life.pod("openmpi-master")["containers"][0]["command"];
+    let words = master.as_array().expect("a command is a list");
+    assert!(words.contains(&stored["spec"]["exec"]), "{master}");
+}
+
+#[test]
 fn a12_gpus_are_limits_and_slots_of_workers_alone() {
     for (gpu, slots) in [(1, 1), (4, 4)] {
         let life = created(with(json!({"gpu": gpu})));

@@ -6,6 +6,8 @@
 //! `Place` → (runner: `Placed`) → for each init container in order `Start` → `Started` → `Exited`,
 //! then all main containers `Start` → `Started` → `Ready`… → `Exited`, and `Release` at the end.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 pub(crate) mod life;
@@ -33,7 +35,7 @@ pub enum Order {
         /// The pod.
         pod: PodRef,
         /// The whole Pod as stored now.
-        object: Value,
+        object: Arc<Value>,
     },
     /// Start a container. Answer with `Started` and later `Exited`, or with `CannotStart`. A
     /// sidecar (an init container with `restartPolicy: Always`) is started with `init: true` too;
@@ -49,7 +51,7 @@ pub enum Order {
         /// 0 for the first start, then `restartCount`.
         attempt: u32,
         /// The whole Pod as stored now; `status.podIP` is set.
-        object: Value,
+        object: Arc<Value>,
     },
     /// End a container: TERM, after the grace KILL. Answered by the container's `Exited`. May come
     /// again with a shorter grace; may come for a container that has just ended (ignore it then).
@@ -67,7 +69,7 @@ pub enum Order {
         /// The pod.
         pod: PodRef,
         /// The whole Pod as stored now.
-        object: Value,
+        object: Arc<Value>,
     },
     /// No container of the pod runs or will run again, and the pod is deleted: free what it
     /// holds. Logs may go too. No answer. A pod that is over but not deleted keeps its logs and

@@ -266,9 +266,9 @@ impl Cluster {
         if !items(&spec["schedulingGates"]).is_empty() {
             return Some("Scheduling is blocked due to non-empty scheduling gates".to_owned());
         }
-        let labels = self.node_labels();
         let wanted = spec["nodeSelector"].as_object().into_iter().flatten();
         for (key, value) in wanted {
+            let labels = self.node_labels();
             if labels.get(key.as_str()).map(String::as_str) != value.as_str() {
                 return Some(
                     "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."

@@ -72,7 +72,7 @@ pub(crate) struct Runner {
 }
 
 struct Placed {
-    object: Value,
+    object: Arc<Value>,
     ip: String,
     directory: PathBuf,
     /// Holds its network.
@@ -153,7 +153,7 @@ impl Runner {
         let _ = fs::remove_dir_all(self.settings.directory.join("pods"));
     }
 
-    fn place(&mut self, pod: PodRef, object: Value) {
+    fn place(&mut self, pod: PodRef, object: Arc<Value>) {
         let directory = self.settings.directory.join("pods").join(&pod.uid);
         let prepared = self
             .prepare(&directory, &object)
@@ -265,7 +265,7 @@ impl Runner {
         }
     }
 
-    fn start(&mut self, pod: PodRef, container: String, attempt: u32, object: Value) {
+    fn start(&mut self, pod: PodRef, container: String, attempt: u32, object: Arc<Value>) {
         let launch = self.launch(&pod, &container, attempt, &object);
         let launch = match launch {
             Ok(launch) => launch,
@@ -295,7 +295,7 @@ impl Runner {
         }
     }
 
-    fn refresh(&mut self, pod: &PodRef, object: Value) {
+    fn refresh(&mut self, pod: &PodRef, object: Arc<Value>) {
         if let Some(placed) = self.pods.get_mut(&pod.uid) {
             placed.object = object;
             let volumes = placed.directory.join("volumes");

@@ -79,12 +79,15 @@ async fn stay(args: &UpArgs) -> Result<u8> {
     }
     let door = Door::open(args.port).await?;
     let settings = settings(&run, &args.place, false)?;
-    // As `kubectl apply -f deploy/muster.yaml` has it: other definitions would take the short name
-    // `mpijob` away, and can be applied like anywhere else.
-    let kubeflow = |definition: &&Value| definition["spec"]["group"] == "kubeflow.org";
+    // As `kubectl apply -f deploy/muster.yaml` has it: the others' would take the short name `mpijob`
+    // away, and can be applied like anywhere else.
+    let installed = |definition: &&Value| {
+        ["kubeflow.org", "muster.dev"]
+            .contains(&definition["spec"]["group"].as_str().unwrap_or_default())
+    };
     let definitions = crate::schema::definitions()
         .iter()
-        .filter(kubeflow)
+        .filter(installed)
         .collect();
     let local = Local::start(settings, definitions, Box::new(|_, _| None)).await?;
     let kubeconfig = state::up_kubeconfig()?;

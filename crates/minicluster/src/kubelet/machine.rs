@@ -2,6 +2,7 @@
 //! in, statuses out. Decides the order in which containers start and stop. Runs nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -37,7 +38,7 @@ impl Kubelet {
             change.key.name.to_string(),
         );
         let ours = |pod: &Value| text(&pod["spec"]["nodeName"]) == node;
-        let Some(after) = change.after.as_deref().filter(|pod| ours(pod)) else {
+        let Some(after) = change.after.as_ref().filter(|pod| ours(pod)) else {
             if let Some(life) = self.lives.remove(&place) {
                 self.abandon(&place, life);
             }
@@ -62,7 +63,7 @@ impl Kubelet {
             if told(before) != told(after) {
                 self.orders.push(Order::Refresh {
                     pod: PodRef::of(after),
-                    object: after.clone(),
+                    object: Arc::clone(after),
                 });
             }
         }
@@ -252,7 +253,7 @@ impl Cluster {
                 .insert(place.clone(), Life::new(&pod, now));
             orders.push(Order::Place {
                 pod: PodRef::of(&pod),
-                object: (*pod).clone(),
+                object: Arc::clone(&pod),
             });
         }
         let life = self
@@ -292,8 +293,19 @@ impl Cluster {
     }
 }
 
+/// The pod with its address, which the API may not know yet.
+fn with_address(pod: &Arc<Value>, life: &Life) -> Arc<Value> {
+    let mut object = Arc::clone(pod);
+    if let Some(ip) = &life.ip
+        && object["status"]["podIP"] != ip.as_str()
+    {
+        Arc::make_mut(&mut object)["status"]["podIP"] = ip.as_str().into();
+    }
+    object
+}
+
 /// Starts and stops what is due.
-fn advance(life: &mut Life, pod: &Value, now: Timestamp, orders: &mut Vec<Order>) {
+fn advance(life: &mut Life, pod: &Arc<Value>, now: Timestamp, orders: &mut Vec<Order>) {
     let policy = text(&pod["spec"]["restartPolicy"]).to_owned();
     let secs = pod["spec"]["activeDeadlineSeconds"].as_i64();
     life.deadline_at = secs
@@ -330,15 +342,12 @@ fn advance(life: &mut Life, pod: &Value, now: Timestamp, orders: &mut Vec<Order>
             life.place_again_at = None;
             orders.push(Order::Place {
                 pod: target,
-                object: pod.clone(),
+                object: Arc::clone(pod),
             });
         }
         return;
     }
-    let mut object = pod.clone();
-    if let Some(ip) = &life.ip {
-        object["status"]["podIP"] = ip.as_str().into();
-    }
+    let object = with_address(pod, life);
     for index in 0..life.containers.len() {
         if life.restarts(&life.containers[index], &policy) {
             life.containers[index].again(now);
@@ -356,7 +365,7 @@ fn advance(life: &mut Life, pod: &Value, now: Timestamp, orders: &mut Vec<Order>
                 container: one.name.clone(),
                 init: one.init,
                 attempt: one.restarts,
-                object: object.clone(),
+                object: Arc::clone(&object),
             });
             one.state = State::Starting;
             one.start_at = None;

@@ -25,9 +25,9 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
             if set.replicas != count {
                 merge["spec"]["replicas"] = count.into();
             }
-            let template = render::template(job, workers);
-            let fingerprint = render::fingerprint(&template);
+            let fingerprint = render::fingerprint(workers);
             if set.fingerprint != fingerprint {
+                let template = render::template(job, workers);
                 merge["spec"]["template"] = replacing(&set.template, &template);
                 merge["metadata"] = json!({"annotations": {(TEMPLATE_ANNOTATION): fingerprint}});
             }
@@ -60,7 +60,7 @@ pub(crate) fn is_settled(observed: &Observed) -> bool {
         return true;
     };
     observed.worker_set.ours().is_some_and(|set| {
-        let fingerprint = render::fingerprint(&render::template(job, workers));
+        let fingerprint = render::fingerprint(workers);
         set.rolled_out
             && !set.deleting
             && set.replicas == workers.count

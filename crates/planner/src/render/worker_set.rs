@@ -18,7 +18,7 @@ pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {
     let name = job.worker_set_name();
     let template = template(job, workers);
     let mut metadata = metadata(job, &name);
-    metadata["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(&template)});
+    metadata["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(workers)});
     let body = json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -66,9 +66,10 @@ pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
     json!({"metadata": metadata, "spec": spec})
 }
 
-/// Tells one template from another.
-pub(crate) fn fingerprint(template: &Value) -> String {
-    let text = template.to_string();
+/// Tells one template of the user's from another. What we add is not part of it: workers must not be
+/// replaced because the operator was.
+pub(crate) fn fingerprint(workers: &Workers) -> String {
+    let text = workers.role.template.to_string();
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

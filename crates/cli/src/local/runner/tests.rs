@@ -94,14 +94,14 @@ impl World {
         let pod = PodRef::of(object);
         self.runner.obey(Order::Place {
             pod: pod.clone(),
-            object: object.clone(),
+            object: object.clone().into(),
         });
         self.runner.obey(Order::Start {
             pod,
             container: "main".to_owned(),
             init: false,
             attempt: 0,
-            object: object.clone(),
+            object: object.clone().into(),
         });
     }
 
@@ -225,7 +225,7 @@ async fn modes_sub_paths_and_updates_of_volumes_are_as_on_a_cluster() {
     let pod = PodRef::of(&object);
     world.runner.obey(Order::Refresh {
         pod,
-        object: object.clone(),
+        object: object.clone().into(),
     });
     let (code, ..) = world.end().await;
     let log = world.log(&object);
@@ -277,6 +277,7 @@ async fn a_missing_config_map_is_a_reason_to_try_again() {
         }),
     );
     let pod = PodRef::of(&object);
+    let object = object.into();
     world.runner.obey(Order::Place { pod, object });
     match world.next().await {
         Report::CannotStart {
