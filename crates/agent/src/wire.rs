@@ -2,7 +2,7 @@
 //! what is possible. Decides when the peer counts as lost; must not know what frames mean.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,11 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// Where the peer finds us.
+    pub(crate) fn local_address(&self) -> io::Result<IpAddr> {
+        Ok(self.socket.local_addr()?.ip())
+    }
+
     pub(crate) fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;

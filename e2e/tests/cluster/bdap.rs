@@ -213,7 +213,7 @@ fn a15_to_a17_edits_reach_pods_hosts_and_rights() -> Result<()> {
             .iter()
             .map(|pod| uid(pod).to_owned())
             .collect();
-        let container = json!([{"name": "w", "image": "muster.test/openmpi5-nossh:1",
+        let container = json!([{"name": "w", "image": "muster.test/openmpi4:1",
             "command": ["sh", "-c"], "args": ["exec sleep infinity"]}]);
         let patch = json!({"spec": {"workerTemplate": {"spec": {"containers": container}}}});
         edit(lab, "edits", &patch)?;

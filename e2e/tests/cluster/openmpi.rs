@@ -297,7 +297,8 @@ fn a9_a7_a21_the_program_begins_when_all_workers_answer_and_its_path_is_forwarde
             job.ended("Succeeded")?;
             let said = job.said()?;
             for index in 0..2 {
-                let line = format!("path=/opt/own:/stubs on {name}-worker-{index}");
+                // Open MPI 5 puts its own libraries before what is forwarded.
+                let line = format!("/opt/own:/stubs on {name}-worker-{index}");
                 ensure!(said.contains(&line), "{image}: {said}");
             }
         }

@@ -16,10 +16,10 @@ use crate::job::{Job, Mpi, Transport};
 use crate::mpi;
 use crate::observed::Site;
 
-/// Workers on the host's network share its ports, also with the workers of other jobs: each job
-/// begins somewhere else, below the ports that the kernel gives to connections.
 /// Tells the agent where to write host lists.
 const LISTS_DIR: &str = "MUSTER_LISTS_DIR";
+/// Workers on the host's network share its ports, also with the workers of other jobs: each job
+/// begins somewhere else, below the ports that the kernel gives to connections.
 const HOST_PORT_MIN: u32 = 20_000;
 const HOST_PORTS: u32 = 12_000;
 /// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
