@@ -98,6 +98,28 @@ fn horovod() {
     assert!(said.contains("Exit code: 3"), "{said}");
 }
 
+/// Jobs of bdap and of kubeflow.org/v1 promise that file; Horovod looks for exactly this variable and
+/// calls it with a host and a command, which is how `kubexec` is called.
+#[test]
+fn horovod_calls_kubexec_where_it_is_promised() {
+    let directory = prepared();
+    let ask = "from horovod.runner.util import remote; \
+               print(remote.get_remote_command('cd /a && echo b', 'pi-worker-0'))";
+    let called = |agent: &str| {
+        let mut python = std::process::Command::new(directory.join("bin/python"));
+        python
+            .args(["-c", ask])
+            .env("OMPI_MCA_plm_rsh_agent", agent);
+        let output = python.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let promised = "/etc/mpi/kubexec.sh";
+    let wanted = "/etc/mpi/kubexec.sh pi-worker-0 cd /a && echo b\n";
+    assert_eq!(called(promised), wanted);
+    assert!(called("/etc/mpi/other.sh").starts_with("ssh "));
+}
+
 #[test]
 fn deepspeed() {
     need_pdsh();
