@@ -16,6 +16,7 @@ mod muster_fields;
 mod muster_status;
 mod names;
 pub mod openmpi_v1alpha1;
+mod outgoing;
 pub mod t9k_v1beta1;
 mod template;
 mod time;

@@ -4,7 +4,6 @@
 
 use jiff::Timestamp;
 use planner::observed::PodPhase;
-use planner::text::truncated;
 use planner::{Count, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -12,8 +11,10 @@ use super::DIALECT;
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
 use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, Urgency, time};
+use crate::{Event, Finding, Report, outgoing, time};
 
+/// They may wait.
+const COUNTERS: [&str; 2] = ["replicaStatuses", "readyWorkers"];
 const CREATED: &str = "Created";
 const RUNNING: &str = "Running";
 const SUCCEEDED: &str = "Succeeded";
@@ -21,7 +22,6 @@ const FAILED: &str = "Failed";
 
 /// What clients of this API say of a launcher that is not there yet.
 const WAITING_WORKERS: &str = "WaitingWorkers";
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// What the job's status says already. No end is recorded: the next launcher may be on its way.
 pub fn recorded(job: &Value) -> Recorded {
@@ -70,39 +70,8 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         draft.tell(true, reason, message);
     }
     draft.status.insert("muster".to_owned(), said);
-    let mut events = draft.events;
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    let urgency = urgency(&stored, &status);
-    Report {
-        status: Value::Object(status),
-        urgency,
-        events,
-    }
-}
-
-/// Counters and words of progress may wait; conditions, the launcher's phase and times may not.
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
-    let pressing = |status: &Map<String, Value>| {
-        let mut status = status.clone();
-        for progress in ["replicaStatuses", "readyWorkers"] {
-            status.remove(progress);
-        }
-        if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for progress in ["ready", "reason", "message"] {
-                muster.remove(progress);
-            }
-        }
-        status
-    };
-    if pressing(stored) != pressing(status) {
-        Urgency::Now
-    } else if stored != status {
-        Urgency::WhenQuiet
-    } else {
-        Urgency::Unchanged
-    }
+    let events = draft.events;
+    outgoing::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.

@@ -2,12 +2,11 @@
 //! is read back of it, how pods are counted, and when a change must be written.
 
 use jiff::Timestamp;
-use planner::text::truncated;
 use planner::{Count, Outcome, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, text};
-use crate::{Event, Report, Urgency, muster_status, time};
+use crate::{Event, Report, muster_status, outgoing, time};
 
 pub(crate) const CREATED: &str = "Created";
 pub(crate) const RUNNING: &str = "Running";
@@ -22,8 +21,8 @@ pub(crate) const REASON_RESUMED: &str = "MPIJobResumed";
 pub(crate) const REASON_SUCCEEDED: &str = "MPIJobSucceeded";
 const REASON_FAILED: &str = "MPIJobFailed";
 
-/// The API server refuses events with longer messages.
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
+/// They may wait.
+const COUNTERS: [&str; 1] = ["replicaStatuses"];
 
 /// What the job's status says already.
 pub(crate) fn recorded(job: &Value) -> Recorded {
@@ -59,27 +58,6 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
     }
 }
 
-/// What differs decides when it must be written.
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
-    let pressing = |status: &Map<String, Value>| {
-        let mut status = status.clone();
-        status.remove("replicaStatuses");
-        if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for progress in ["ready", "reason", "message"] {
-                muster.remove(progress);
-            }
-        }
-        status
-    };
-    if pressing(stored) != pressing(status) {
-        Urgency::Now
-    } else if stored != status {
-        Urgency::WhenQuiet
-    } else {
-        Urgency::Unchanged
-    }
-}
-
 /// Zeros are left out, as clients that compare for equality expect.
 fn counters(count: Count) -> Value {
     let counters = [
@@ -106,16 +84,9 @@ pub(crate) fn replica_statuses(planned: &Status) -> Value {
 pub(crate) fn report(
     stored: &Map<String, Value>,
     status: Map<String, Value>,
-    mut events: Vec<Event>,
+    events: Vec<Event>,
 ) -> Report {
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    Report {
-        urgency: urgency(stored, &status),
-        status: Value::Object(status),
-        events,
-    }
+    outgoing::report(stored, status, events, &COUNTERS)
 }
 
 /// What to announce of an obstacle that is new.

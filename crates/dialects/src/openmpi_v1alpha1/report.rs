@@ -3,7 +3,6 @@
 //! projection of the planner's status.
 
 use jiff::Timestamp;
-use planner::text::truncated;
 use planner::{Count, Outcome, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -11,13 +10,14 @@ use super::{DIALECT, KIND};
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
 use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, Urgency, time};
+use crate::{Event, Finding, Report, outgoing, time};
 
+/// They may wait.
+const COUNTERS: [&str; 2] = ["master", "workers"];
 const CREATED: &str = "Created";
 const RUNNING: &str = "Running";
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// What the job's status says already.
 pub fn recorded(job: &Value) -> Recorded {
@@ -87,38 +87,8 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             draft.status.insert("muster".to_owned(), said);
         }
     }
-    let mut events = draft.events;
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    Report {
-        urgency: urgency(&stored, &status),
-        status: Value::Object(status),
-        events,
-    }
-}
-
-/// Pods and words of progress may wait; conditions and times may not.
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
-    let pressing = |status: &Map<String, Value>| {
-        let mut status = status.clone();
-        for progress in ["master", "workers"] {
-            status.remove(progress);
-        }
-        if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for progress in ["ready", "reason", "message"] {
-                muster.remove(progress);
-            }
-        }
-        status
-    };
-    if pressing(stored) != pressing(status) {
-        Urgency::Now
-    } else if stored != status {
-        Urgency::WhenQuiet
-    } else {
-        Urgency::Unchanged
-    }
+    let events = draft.events;
+    outgoing::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.

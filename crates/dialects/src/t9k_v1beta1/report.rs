@@ -5,7 +5,6 @@
 mod replicas;
 
 use jiff::Timestamp;
-use planner::text::truncated;
 use planner::{Outcome, Phase, Recorded, Status, Verdict};
 use serde_json::{Map, Value};
 
@@ -13,8 +12,10 @@ use super::DIALECT;
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
 use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, Urgency, time};
+use crate::{Event, Finding, Report, outgoing, time};
 
+/// They may wait.
+const COUNTERS: [&str; 2] = ["tasks", "aggregate"];
 const INITIALIZED: &str = "Initialized";
 const RUNNING: &str = "Running";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -24,7 +25,6 @@ const PAUSED: &str = "Paused";
 
 /// The reason of a condition that needs none.
 const NONE: &str = "-";
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 /// In `status.muster`: when the job started, for which the API has no field.
 const START_TIME: &str = "startTime";
 
@@ -108,39 +108,8 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             }
         }
     }
-    let mut events = draft.events;
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    let urgency = urgency(&stored, &status);
-    Report {
-        status: Value::Object(status),
-        urgency,
-        events,
-    }
-}
-
-/// Pods and words of progress may wait; conditions, phase and end may not.
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>) -> Urgency {
-    let pressing = |status: &Map<String, Value>| {
-        let mut status = status.clone();
-        for progress in ["tasks", "aggregate"] {
-            status.remove(progress);
-        }
-        if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for progress in ["ready", "reason", "message"] {
-                muster.remove(progress);
-            }
-        }
-        status
-    };
-    if pressing(stored) != pressing(status) {
-        Urgency::Now
-    } else if stored != status {
-        Urgency::WhenQuiet
-    } else {
-        Urgency::Unchanged
-    }
+    let events = draft.events;
+    outgoing::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.
