@@ -92,7 +92,7 @@ fn the_commands_for_a_cluster() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", world.directory.display());
-    let run = shell(&world, &commands("## On a cluster of yours\n"), &path);
+    let run = shell(&world, &commands("## On your cluster\n"), &path);
     assert_eq!(run.code, 0, "{run:?}");
     let said = fs::read_to_string(world.directory.join("said")).unwrap();
     assert_eq!(said.matches("docker build").count(), 2, "{said}");
