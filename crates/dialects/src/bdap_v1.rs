@@ -9,7 +9,7 @@ pub mod types;
 
 use planner::Kind;
 
-use crate::Dialect;
+use crate::{Dialect, command};
 
 /// API group.
 pub const GROUP: &str = "batch.test.bdap.com";
@@ -32,6 +32,12 @@ const API_VERSION: &str = "batch.test.bdap.com/v1";
 pub const DIALECT: Dialect = Dialect {
     name: "bdap",
     fields: &[types::FIELDS],
+    launcher_role: "launcher",
+    suspend_field: None,
+    set_command: |job, words| command::set_in_template(job, "/spec/launcherTemplate", words),
+    // Its launcher's restartPolicy is part of the template, and Always by default: the job goes on
+    // until it is deleted.
+    set_no_retries: |_| Vec::new(),
     // It has no field that would hand a job to another controller.
     managed_elsewhere: |_| false,
     lower: lower::lower,

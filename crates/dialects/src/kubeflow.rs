@@ -9,6 +9,14 @@ pub(crate) mod said;
 pub(crate) mod unsaid;
 pub(crate) mod wire;
 
+use serde_json::{Value, json};
+
+use crate::command;
+
+/// Suspends a job while it is true.
+pub(crate) const SUSPEND_FIELD: &str = "spec.runPolicy.suspend";
+const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher";
+
 pub(crate) const GROUP: &str = "kubeflow.org";
 pub(crate) const KIND: &str = "MPIJob";
 pub(crate) const PLURAL: &str = "mpijobs";
@@ -24,3 +32,21 @@ pub(crate) const DIALECT_NAMES: [&str; 2] = ["v2beta1", "v1"];
 
 /// The version that is stored, and that the operator reads and writes.
 pub(crate) const STORED_VERSION: &str = "v2beta1";
+
+/// Replaces the command of the launcher's first container.
+pub(crate) fn set_command(job: &mut Value, words: &[String]) -> bool {
+    command::set_in_template(job, &format!("{LAUNCHER}/template"), words)
+}
+
+/// Without these two a launcher is retried six times.
+pub(crate) fn set_no_retries(job: &mut Value) -> Vec<&'static str> {
+    let mut set = Vec::new();
+    command::set_if_absent(job, "/spec", "runPolicy", json!({}));
+    if command::set_if_absent(job, "/spec/runPolicy", "backoffLimit", 0.into()) {
+        set.push("backoffLimit: 0");
+    }
+    if command::set_if_absent(job, LAUNCHER, "restartPolicy", "Never".into()) {
+        set.push("restartPolicy: Never");
+    }
+    set
+}

@@ -6,7 +6,7 @@ pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::kubeflow::{MPI_OPERATOR, MULTIKUEUE, field_list};
+use crate::kubeflow::{self, MPI_OPERATOR, MULTIKUEUE, field_list};
 use crate::{Dialect, muster_fields};
 
 /// `managedBy` of jobs that are ours.
@@ -18,6 +18,10 @@ const MANAGED_BY_VALUES: [&str; 2] = [MANAGED_BY_US, MULTIKUEUE];
 pub const DIALECT: Dialect = Dialect {
     name: defaults::DIALECT_NAME,
     fields: &[field_list::SHARED, types::FIELDS, muster_fields::FIELDS],
+    launcher_role: "launcher",
+    suspend_field: Some(kubeflow::SUSPEND_FIELD),
+    set_command: kubeflow::set_command,
+    set_no_retries: kubeflow::set_no_retries,
     managed_elsewhere: lower::managed_elsewhere,
     lower: lower::lower,
     recorded: report::recorded,

@@ -5,6 +5,7 @@
 //! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
 
 pub mod bdap_v1;
+mod command;
 mod conditions;
 pub mod field;
 pub mod field_error;
@@ -112,6 +113,15 @@ pub struct Dialect {
     pub name: &'static str,
     /// What becomes of every field of its `spec`, outside of pod templates.
     pub fields: &'static [&'static [field::Field]],
+    /// Value of the label `training.kubeflow.org/job-role` on the launcher's pod.
+    pub launcher_role: &'static str,
+    /// The field that suspends a job while it is true; none where jobs cannot be suspended.
+    pub suspend_field: Option<&'static str>,
+    /// Replaces what the launcher runs. False if the job has no launcher to change.
+    pub set_command: fn(job: &mut Value, words: &[String]) -> bool,
+    /// Keeps a failed launcher from being retried where the job does not say otherwise; returns
+    /// what was set, for people.
+    pub set_no_retries: fn(job: &mut Value) -> Vec<&'static str>,
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.
@@ -120,6 +130,13 @@ pub struct Dialect {
     pub recorded: fn(job: &Value) -> planner::Recorded,
     /// What the job's status should say, and what to announce.
     pub report: fn(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report,
+}
+
+/// Whether a pod with this value of the label `training.kubeflow.org/job-role` is a launcher, in any
+/// dialect.
+pub fn is_launcher_role(role: &str) -> bool {
+    let mut rows = RESOURCES.iter().flat_map(|resource| resource.dialects);
+    rows.any(|row| row.launcher_role == role)
 }
 
 /// What there is to report about a job.

@@ -6,7 +6,7 @@ pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::Dialect;
+use crate::{Dialect, command};
 
 /// API group.
 pub const GROUP: &str = "muster.dev";
@@ -22,6 +22,11 @@ const API_VERSION: &str = "muster.dev/v1alpha1";
 pub const DIALECT: Dialect = Dialect {
     name: "openmpi",
     fields: &[types::FIELDS],
+    launcher_role: "launcher",
+    suspend_field: None,
+    set_command: |job, words| command::set_shell_line(job, "/spec", "exec", words),
+    // The component never retries.
+    set_no_retries: |_| Vec::new(),
     // The component had no controller, and so nobody to hand a job to.
     managed_elsewhere: |_| false,
     lower: lower::lower,

@@ -6,7 +6,9 @@ pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::{Dialect, muster_fields};
+use serde_json::Value;
+
+use crate::{Dialect, command, muster_fields};
 
 /// API group.
 pub const GROUP: &str = "batch.tensorstack.dev";
@@ -22,9 +24,29 @@ const API_VERSION: &str = "batch.tensorstack.dev/v1beta1";
 pub const DIALECT: Dialect = Dialect {
     name: "t9k",
     fields: &[types::FIELDS, muster_fields::FIELDS],
+    launcher_role: "launcher",
+    suspend_field: Some("spec.runMode.pause.enabled"),
+    set_command,
+    // A launcher is retried only where the job asks for it.
+    set_no_retries: |_| Vec::new(),
     // The platform has no field that would hand a job to another controller.
     managed_elsewhere: |_| false,
     lower: lower::lower,
     recorded: report::recorded,
     report: report::report,
 };
+
+/// What mpirun starts. Only a launcher with a command of its own has no mpirun in front of it.
+fn set_command(job: &mut Value, words: &[String]) -> bool {
+    let replicas = job.pointer("/spec/replicaSpecs").and_then(Value::as_array);
+    let launcher = replicas.into_iter().flatten().position(|replica| {
+        let command = replica.pointer("/template/spec/containers/0/command");
+        replica["type"] == lower::LAUNCHER && command.is_some_and(Value::is_array)
+    });
+    if let Some(index) = launcher {
+        let template = format!("/spec/replicaSpecs/{index}/template");
+        return command::set_in_template(job, &template, words);
+    }
+    command::set_list(job, "/spec/worker", "cmd", words)
+        || command::set_list(job, "/spec/mpiConfig", "script", words)
+}

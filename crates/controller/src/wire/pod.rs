@@ -163,8 +163,8 @@ impl Stored for Pod {
             data: _,
         } = self;
         let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
-            Some("launcher" | "master") => Role::Launcher,
             Some("worker") => Role::Worker,
+            Some(role) if dialects::is_launcher_role(role) => Role::Launcher,
             Some(_) | None => Role::Neither,
         };
         let watched =
