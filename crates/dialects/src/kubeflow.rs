@@ -3,10 +3,10 @@
 //! what it then means, is for the dialects.
 
 pub(crate) mod checks;
+pub(crate) mod defaults;
 pub(crate) mod field_list;
 pub(crate) mod hub;
-pub(crate) mod said;
-pub(crate) mod unsaid;
+pub(crate) mod status;
 pub(crate) mod wire;
 
 use serde_json::{Value, json};

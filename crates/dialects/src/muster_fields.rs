@@ -5,7 +5,7 @@ use planner::job::Transport;
 
 use crate::FieldError;
 use crate::field::Field;
-use crate::fields::{Place, Reader};
+use crate::reader::{Place, Reader};
 
 const ON: &str = "On";
 const OFF: &str = "Off";

@@ -17,7 +17,7 @@ const CONDITION_MESSAGE_BYTES_MAX: usize = 32_768;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Everything that goes into `status.muster`, and what is stored there already.
-pub(crate) struct Scene<'a> {
+pub(crate) struct StatusContext<'a> {
     /// `status.muster` as stored, or null.
     pub(crate) stored: &'a Value,
     /// The API that the job was written in.
@@ -34,7 +34,7 @@ struct Obstacle<'a> {
     message: &'a str,
 }
 
-impl Scene<'_> {
+impl StatusContext<'_> {
     /// Of a job that was planned.
     pub(crate) fn planned(&self, status: &Status) -> Value {
         let obstacle = status.outcome.is_none().then(|| obstacle(status)).flatten();

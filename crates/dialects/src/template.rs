@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::fields::{Place, Reader};
+use crate::reader::{Place, Reader};
 
 /// Names every part of the template that has a shape no pod has.
 pub(crate) fn look(reader: &mut Reader, template: &Place<'_>) {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::DIALECT;
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
-use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, outgoing, time};
+use crate::muster_status::{self, StatusContext};
+use crate::{Event, Finding, Report, report_urgency, time};
 
 /// They may wait.
 const COUNTERS: [&str; 2] = ["replicaStatuses", "readyWorkers"];
@@ -44,7 +44,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let generation = generation.unwrap_or_default();
     let muster = stored.get("muster").cloned().unwrap_or_default();
     let written = time::written(now);
-    let scene = Scene {
+    let context = StatusContext {
         stored: &muster,
         dialect: DIALECT.name,
         generation,
@@ -60,10 +60,10 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         events: Vec::new(),
     };
     let said = match finding {
-        Finding::Invalid(errors) => scene.invalid(&aggregate(errors)),
+        Finding::Invalid(errors) => context.invalid(&aggregate(errors)),
         Finding::Planned(planned) => {
             draft.project(planned);
-            scene.planned(planned)
+            context.planned(planned)
         }
     };
     if let Some((reason, message)) = muster_status::new_obstacle(&muster, &said) {
@@ -71,7 +71,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     }
     draft.status.insert("muster".to_owned(), said);
     let events = draft.events;
-    outgoing::report(&stored, status, events, &COUNTERS)
+    report_urgency::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.

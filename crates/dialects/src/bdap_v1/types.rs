@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::FieldError;
 use crate::field::Field;
-use crate::fields::{Place, Reader};
+use crate::reader::{Place, Reader};
 use crate::template;
 
 /// What becomes of every field.

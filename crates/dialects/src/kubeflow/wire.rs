@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::FieldError;
-use crate::fields::{Place, Reader};
 pub use crate::muster_fields::Muster;
+use crate::reader::{Place, Reader};
 use crate::{muster_fields, template};
 
 /// Key of the launcher in `mpiReplicaSpecs`.

@@ -2,7 +2,7 @@
 //! templates. Judges no value.
 
 use super::types::MpiJob;
-use crate::kubeflow::unsaid::{self, Version};
+use crate::kubeflow::defaults::{self, Version};
 
 /// The API that a job was written in, as `spec.muster.dialect` has it.
 pub const DIALECT_NAME: &str = "v1";
@@ -13,5 +13,5 @@ pub fn fill(job: &mut MpiJob) {
         name: DIALECT_NAME,
         launcher_restart: "Never",
     };
-    unsaid::fill(job, &version);
+    defaults::fill(job, &version);
 }

@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use super::defaults::DIALECT_NAME;
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
-pub(super) use crate::kubeflow::said::recorded;
-use crate::kubeflow::said::{
+pub(super) use crate::kubeflow::status::recorded;
+use crate::kubeflow::status::{
     self, CREATED, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED,
     REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, obstacle,
 };
-use crate::muster_status::{self, Scene};
+use crate::muster_status::{self, StatusContext};
 use crate::{Event, FieldError, Finding, Report, time};
 
 const RESTARTING: &str = "Restarting";
@@ -32,7 +32,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let generation = generation.unwrap_or_default();
     let muster = stored.get("muster").cloned().unwrap_or_default();
     let written = time::written(now);
-    let scene = Scene {
+    let context = StatusContext {
         stored: &muster,
         dialect: DIALECT_NAME,
         generation,
@@ -53,22 +53,22 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         Finding::Invalid(_) if over => {}
         Finding::Planned(_) if over && muster_status::is_final(&muster) => {}
         Finding::Planned(planned) if over => {
-            draft.say_muster(scene.planned(planned));
+            draft.say_muster(context.planned(planned));
         }
         Finding::Invalid(errors) => {
-            let said = scene.invalid(&aggregate(errors));
+            let said = context.invalid(&aggregate(errors));
             draft.refuse(errors, &muster, said);
         }
         Finding::Planned(planned) => {
             let (restarts, _) = muster_status::replacements(&muster);
             draft.project(planned, planned.restarts > restarts);
-            let said = scene.planned(planned);
+            let said = context.planned(planned);
             draft.events.extend(obstacle(&muster, &said));
             draft.say_muster(said);
         }
     }
     let events = draft.events;
-    said::report(&stored, status, events)
+    status::report(&stored, status, events)
 }
 
 /// The dialect's own part of a status in the making.
@@ -93,7 +93,7 @@ impl Draft<'_> {
             None if planned.running => self.run(),
             None => {}
         }
-        let replicas = said::replica_statuses(planned);
+        let replicas = status::replica_statuses(planned);
         self.status.insert("replicaStatuses".to_owned(), replicas);
         self.write_conditions();
     }

@@ -2,7 +2,7 @@
 //! all are repeated here for objects that were stored under another schema. Judges no value.
 
 use super::types::MpiJob;
-use crate::kubeflow::unsaid::{self, Version};
+use crate::kubeflow::defaults::{self, Version};
 
 /// The API that a job was written in, as `spec.muster.dialect` has it.
 pub const DIALECT_NAME: &str = "v2beta1";
@@ -13,5 +13,5 @@ pub fn fill(job: &mut MpiJob) {
         name: DIALECT_NAME,
         launcher_restart: "OnFailure",
     };
-    unsaid::fill(job, &version);
+    defaults::fill(job, &version);
 }

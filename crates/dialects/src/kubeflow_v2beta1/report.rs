@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use super::defaults::DIALECT_NAME;
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
-pub(super) use crate::kubeflow::said::recorded;
-use crate::kubeflow::said::{
+pub(super) use crate::kubeflow::status::recorded;
+use crate::kubeflow::status::{
     self, CREATED, FAILED, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED,
     REASON_SUSPENDED, RUNNING, SUCCEEDED, SUSPENDED, obstacle,
 };
-use crate::muster_status::{self, Scene};
+use crate::muster_status::{self, StatusContext};
 use crate::{Event, FieldError, Finding, Report, time};
 
 /// What the job's status should say, and what to announce.
@@ -27,7 +27,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let generation = generation.unwrap_or_default();
     let muster = stored.get("muster").cloned().unwrap_or_default();
     let now = time::written(now);
-    let scene = Scene {
+    let context = StatusContext {
         stored: &muster,
         dialect: DIALECT_NAME,
         generation,
@@ -42,10 +42,10 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         Finding::Invalid(_) if over => {}
         Finding::Planned(_) if over && muster_status::is_final(&muster) => {}
         Finding::Planned(planned) if over => {
-            status.insert("muster".to_owned(), scene.planned(planned));
+            status.insert("muster".to_owned(), context.planned(planned));
         }
         Finding::Invalid(errors) => {
-            let said = scene.invalid(&aggregate(errors));
+            let said = context.invalid(&aggregate(errors));
             events.extend(validation_error(errors, &muster, &said));
             status.insert("muster".to_owned(), said);
         }
@@ -59,12 +59,12 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             };
             draft.project();
             events = draft.events;
-            let said = scene.planned(planned);
+            let said = context.planned(planned);
             events.extend(obstacle(&muster, &said));
             status.insert("muster".to_owned(), said);
         }
     }
-    said::report(&stored, status, events)
+    status::report(&stored, status, events)
 }
 
 fn validation_error(errors: &[FieldError], stored: &Value, said: &Value) -> Option<Event> {
@@ -186,7 +186,7 @@ impl Draft<'_> {
     }
 
     fn count(&mut self) {
-        let replicas = said::replica_statuses(self.planned);
+        let replicas = status::replica_statuses(self.planned);
         self.status.insert("replicaStatuses".to_owned(), replicas);
     }
 

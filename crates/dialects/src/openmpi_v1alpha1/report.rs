@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::{DIALECT, KIND};
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
-use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, outgoing, time};
+use crate::muster_status::{self, StatusContext};
+use crate::{Event, Finding, Report, report_urgency, time};
 
 /// They may wait.
 const COUNTERS: [&str; 2] = ["master", "workers"];
@@ -54,7 +54,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let generation = generation.unwrap_or_default();
     let muster = stored.get("muster").cloned().unwrap_or_default();
     let now = time::written(now);
-    let scene = Scene {
+    let context = StatusContext {
         stored: &muster,
         dialect: DIALECT.name,
         generation,
@@ -74,7 +74,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         Finding::Invalid(_) if over => {}
         Finding::Planned(_) if over && muster_status::is_final(&muster) => {}
         Finding::Invalid(errors) => {
-            let said = scene.invalid(&aggregate(errors));
+            let said = context.invalid(&aggregate(errors));
             draft.announce_obstacle(&muster, &said);
             draft.status.insert("muster".to_owned(), said);
         }
@@ -82,13 +82,13 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             if !over {
                 draft.project(planned);
             }
-            let said = scene.planned(planned);
+            let said = context.planned(planned);
             draft.announce_obstacle(&muster, &said);
             draft.status.insert("muster".to_owned(), said);
         }
     }
     let events = draft.events;
-    outgoing::report(&stored, status, events, &COUNTERS)
+    report_urgency::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.

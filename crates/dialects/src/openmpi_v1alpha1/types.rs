@@ -7,7 +7,7 @@ mod field_list;
 use serde_json::Value;
 
 use crate::FieldError;
-use crate::fields::{Place, Reader};
+use crate::reader::{Place, Reader};
 
 pub(super) use field_list::FIELDS;
 

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::DIALECT;
 use crate::conditions::{Condition, Conditions, text};
 use crate::field_error::aggregate;
-use crate::muster_status::{self, Scene};
-use crate::{Event, Finding, Report, outgoing, time};
+use crate::muster_status::{self, StatusContext};
+use crate::{Event, Finding, Report, report_urgency, time};
 
 /// They may wait.
 const COUNTERS: [&str; 2] = ["tasks", "aggregate"];
@@ -67,7 +67,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let generation = job.pointer("/metadata/generation").and_then(Value::as_i64);
     let muster = stored.get("muster").cloned().unwrap_or_default();
     let written = time::written(now);
-    let scene = Scene {
+    let context = StatusContext {
         stored: &muster,
         dialect: DIALECT.name,
         generation: generation.unwrap_or_default(),
@@ -84,7 +84,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     match finding {
         Finding::Invalid(_) if over => {}
         Finding::Invalid(errors) => {
-            let said = scene.invalid(&aggregate(errors));
+            let said = context.invalid(&aggregate(errors));
             draft.announce_obstacle(&muster, &said);
             draft
                 .status
@@ -98,7 +98,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
             }
             replicas::tell(job, planned, over || planned.suspended, draft.status);
             if !(over && muster_status::is_final(&muster)) {
-                let mut said = scene.planned(planned);
+                let mut said = context.planned(planned);
                 if let Some(at) = planned.started_at {
                     let stored = muster.get(START_TIME).and_then(Value::as_str);
                     said[START_TIME] = time::kept_or_written(stored, at).into();
@@ -109,7 +109,7 @@ pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         }
     }
     let events = draft.events;
-    outgoing::report(&stored, status, events, &COUNTERS)
+    report_urgency::report(&stored, status, events, &COUNTERS)
 }
 
 /// The dialect's own part of a status in the making.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::FieldError;
-use crate::fields::{Place, Reader};
 use crate::muster_fields::{self, Muster};
+use crate::reader::{Place, Reader};
 use crate::template;
 
 pub(super) use field_list::FIELDS;

@@ -6,7 +6,7 @@ use planner::{Count, Outcome, Recorded, Status, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, text};
-use crate::{Event, Report, muster_status, outgoing, time};
+use crate::{Event, Report, muster_status, report_urgency, time};
 
 pub(crate) const CREATED: &str = "Created";
 pub(crate) const RUNNING: &str = "Running";
@@ -86,7 +86,7 @@ pub(crate) fn report(
     status: Map<String, Value>,
     events: Vec<Event>,
 ) -> Report {
-    outgoing::report(stored, status, events, &COUNTERS)
+    report_urgency::report(stored, status, events, &COUNTERS)
 }
 
 /// What to announce of an obstacle that is new.
