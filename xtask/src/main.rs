@@ -9,6 +9,7 @@ mod codegen;
 mod command;
 mod demo;
 mod images;
+mod interrupts;
 mod packages;
 mod test;
 mod tidy;

@@ -2,7 +2,6 @@
 //! and that no cluster outlives its tests, however they end. Must not know how clusters and images
 //! are made, nor what is tested.
 
-pub(crate) mod interrupts;
 mod report;
 mod tally;
 
@@ -13,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cluster::{self, Running, Spec};
+use crate::interrupts::Interrupts;
 use crate::{clients, command, images, packages, tidy};
-use interrupts::Interrupts;
 use report::Report;
 use tally::Tally;
 

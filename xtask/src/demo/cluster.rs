@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::root;
 use crate::cluster::{self, Spec};
-use crate::test::interrupts::Interrupts;
+use crate::interrupts::Interrupts;
 use crate::{cache, images};
 use stage::Stage;
 

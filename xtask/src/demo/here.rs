@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::mpi::{self, Found};
 use super::root;
 use crate::command;
-use crate::test::interrupts::Interrupts;
+use crate::interrupts::Interrupts;
 
 /// As a shell says that a program is not there.
 const NOT_FOUND: i32 = 127;

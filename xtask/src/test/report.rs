@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::interrupts::Interrupts;
 use super::tally::Tally;
+use crate::interrupts::Interrupts;
 
 /// The stages so far.
 pub(super) struct Report {

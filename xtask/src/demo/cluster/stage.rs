@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cluster::Running;
 use crate::command;
 use crate::demo::root;
-use crate::test::interrupts::Interrupts;
+use crate::interrupts::Interrupts;
 
 const NAMESPACE: &str = "mpi-operator";
 const DEPLOYMENT: &str = "deployment/mpi-operator";
