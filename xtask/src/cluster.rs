@@ -157,6 +157,46 @@ impl Which {
     }
 }
 
+/// Ends a cluster when it goes, also by way of an error or a panic.
+pub(crate) struct Guard {
+    name: &'static str,
+    keep: bool,
+}
+
+impl Guard {
+    /// With `keep` the cluster stays.
+    pub(crate) fn new(name: &'static str, keep: bool) -> Self {
+        Self { name, keep }
+    }
+
+    /// The same, but what cannot be cleaned up is an error.
+    pub(crate) fn close(mut self) -> Result<()> {
+        let name = self.name;
+        if std::mem::replace(&mut self.keep, true) {
+            println!("the cluster stays up; end it with `cargo xtask cluster down --name {name}`");
+            return Ok(());
+        }
+        down(name)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let name = self.name;
+        if !self.keep
+            && let Err(error) = down(name)
+        {
+            eprintln!("{error:#}\nTry again with `cargo xtask cluster down --name {name}`.");
+        }
+    }
+}
+
+/// Builds what a cluster is made of.
+pub(crate) fn build() -> Result<()> {
+    store::own_archives()?;
+    kubectl_directory().map(drop)
+}
+
 /// A directory with kubectl in it and nothing else, for search paths.
 pub(crate) fn kubectl_directory() -> Result<PathBuf> {
     let kube = programs::built("kube")?;

@@ -5,10 +5,13 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Cargo, as a shell would start it. What it says of this package to this
-/// program is left out: build scripts that look at it would run anew, and all that needs them.
+use crate::root;
+
+/// Cargo in the root of the repository, as a shell would start it. What it says of this package to
+/// this program is left out: build scripts that look at it would run anew, and all that needs them.
 pub(crate) fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new("cargo");
+    command.current_dir(root());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -5,8 +5,6 @@ mod cluster;
 mod here;
 mod mpi;
 
-use std::path::Path;
-
 use anyhow::Result;
 
 /// Arguments of this chore.
@@ -25,11 +23,4 @@ pub(crate) fn run(args: Args) -> Result<()> {
         true => cluster::run(args.keep),
         false => here::run(),
     }
-}
-
-fn root() -> &'static Path {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask
-        .parent()
-        .expect("xtask lies in the root of the repository")
 }

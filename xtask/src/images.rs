@@ -61,6 +61,15 @@ pub(crate) fn ensure_all() -> Result<Vec<PathBuf>> {
     IMAGES.iter().map(make).collect()
 }
 
+/// The same for the test images alone, without those that the project ships.
+pub(crate) fn ensure_stacks() -> Result<()> {
+    let mut images = IMAGES.iter();
+    images.try_for_each(|image| match image.recipe {
+        Recipe::Stack(_) => make(image).map(drop),
+        Recipe::Shipped(_) => Ok(()),
+    })
+}
+
 /// The operator as it ships, as a program of this machine.
 pub(crate) fn operator_program() -> Result<PathBuf> {
     let archives = ensure(&[shipped::OPERATOR.name])?;

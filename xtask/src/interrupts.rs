@@ -1,6 +1,6 @@
-//! What Ctrl-C and a polite kill do: they end the program that runs now, so that the stages end in
-//! order and clean up after themselves. A second one ends this program on the spot. Must not know
-//! what the stages are.
+//! What Ctrl-C and a polite kill do: they end the programs that run now, so that whoever started them
+//! ends in order and cleans up. A second one ends this program on the spot. Must not know what the
+//! programs are for.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -21,8 +21,8 @@ pub(crate) struct Interrupts(Arc<Mutex<State>>);
 struct State {
     /// The signal that came.
     signal: Option<i32>,
-    /// The process group of the program that runs.
-    running: Option<Pid>,
+    /// The process groups of the programs that run.
+    running: Vec<Pid>,
 }
 
 impl Interrupts {
@@ -43,17 +43,22 @@ impl Interrupts {
     fn interrupt(&self, signal: i32) {
         let mut state = self.state();
         if state.signal.replace(signal).is_some() {
-            state.kill_running();
+            state.signal_running(Signal::KILL);
             eprintln!("stopped at once; `cargo xtask cluster down --name …` ends a cluster");
             std::process::exit(exit_code(signal));
         }
         eprintln!("stopping and cleaning up; once more to stop at once");
-        state.end_running();
+        state.signal_running(Signal::TERM);
     }
 
     /// The exit code to end with, if a signal came.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         self.state().signal.map(exit_code)
+    }
+
+    /// Ends every program that runs now, as a signal would.
+    pub(crate) fn end_running(&self) {
+        self.state().signal_running(Signal::TERM);
     }
 
     /// Runs a program to its end and hands over each line of its stdout. Its process group is its
@@ -63,26 +68,19 @@ impl Interrupts {
         command: &mut Command,
         mut on_line: impl FnMut(&str),
     ) -> Result<ExitStatus> {
-        let program = command.get_program().to_owned();
-        let cannot = || format!("cannot run `{}`", program.display());
         let mut child = self.start(command.stdout(Stdio::piped()))?;
         let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
         for line in BufReader::new(stdout).split(b'\n') {
-            on_line(&String::from_utf8_lossy(&line.with_context(cannot)?));
+            let line = line.with_context(|| cannot_run(command))?;
+            on_line(&String::from_utf8_lossy(&line));
         }
-        let status = child.wait().with_context(cannot)?;
-        self.state().running = None;
-        Ok(status)
+        self.wait(command, child)
     }
 
-    /// The same for a program whose output goes straight to ours.
+    /// The same for a program whose output goes straight to where the command sends it.
     pub(crate) fn run_shown(&self, command: &mut Command) -> Result<ExitStatus> {
-        let mut child = self.start(command)?;
-        let status = child
-            .wait()
-            .with_context(|| format!("cannot wait for `{}`", command.get_program().display()))?;
-        self.state().running = None;
-        Ok(status)
+        let child = self.start(command)?;
+        self.wait(command, child)
     }
 
     fn start(&self, command: &mut Command) -> Result<Child> {
@@ -90,34 +88,39 @@ impl Interrupts {
             .stdin(Stdio::null())
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot run `{}`", command.get_program().display()))?;
+            .with_context(|| cannot_run(command))?;
         let mut state = self.state();
-        state.running = Some(Pid::from_child(&child));
+        state.running.push(Pid::from_child(&child));
         if state.signal.is_some() {
-            state.end_running(); // it came before there was anything to end
+            state.signal_running(Signal::TERM); // it came before there was anything to end
         }
         Ok(child)
     }
 
+    fn wait(&self, command: &Command, mut child: Child) -> Result<ExitStatus> {
+        let status = child.wait().with_context(|| cannot_run(command));
+        let ended = Pid::from_child(&child);
+        self.state().running.retain(|group| *group != ended);
+        status
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        // Both fields are set in one step each, so a panic elsewhere cannot have left them halfway.
+        // Each field is set in one step, so a panic elsewhere cannot have left them halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn end_running(&self) {
-        if let Some(group) = self.running {
+    fn signal_running(&self, signal: Signal) {
+        for group in &self.running {
             // The only way to fail is that it has ended already.
-            let _ = kill_process_group(group, Signal::TERM);
+            let _ = kill_process_group(*group, signal);
         }
     }
+}
 
-    fn kill_running(&self) {
-        if let Some(group) = self.running {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
+fn cannot_run(command: &Command) -> String {
+    format!("cannot run `{}`", command.get_program().display())
 }
 
 /// As a shell reports it.

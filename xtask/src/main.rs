@@ -2,18 +2,21 @@
 //! works: each lives in a file of its own that exposes `Args` and `run`.
 
 mod archive;
+mod artifacts;
 mod cache;
 mod clients;
 mod cluster;
 mod codegen;
 mod command;
 mod demo;
+mod go;
 mod images;
 mod interrupts;
 mod packages;
 mod test;
 mod tidy;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +37,8 @@ enum Chore {
     Demo(demo::Args),
     /// Real Kubernetes on this machine: up, down, status, kubectl
     Cluster(cluster::Args),
+    /// Build what the tests need and is slow to build, and run no test
+    Build(artifacts::Args),
     /// Assemble the container images as archives, without a registry
     Images(images::Args),
     /// Write the generated files of deploy/ and docs/
@@ -58,8 +63,16 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Test(args) => test::run(args),
         Chore::Demo(args) => demo::run(args),
         Chore::Cluster(args) => cluster::run(args),
+        Chore::Build(args) => artifacts::run(&args),
         Chore::Images(args) => images::run(args),
         Chore::Codegen(args) => codegen::run(args),
         Chore::Tidy(args) => tidy::run(args),
     }
+}
+
+/// The root of the repository that this program was built from.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root of the repository")
 }

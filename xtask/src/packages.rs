@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command;
+use crate::{cache, command};
 
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
@@ -27,6 +27,8 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
         bail!("Debian packages are missing; as root run: apt-get install {wanted}");
     }
     eprintln!("installing Debian packages: {wanted}");
+    // Builds run side by side, and the policy below must stay until the last of them is done.
+    let _lock = cache::lock(&cache::dir()?.join("packages.lock"))?;
     update_lists_once()?;
     let _quiet = NoServices::hold()?;
     command::output(

@@ -1,19 +1,27 @@
 //! Everything that must hold before a change lands. Decides which stages there are, in which order,
-//! and that no cluster outlives its tests, however they end. Must not know how clusters and images
-//! are made, nor what is tested.
+//! what each needs, and that nothing outlives the tests, however they end. Must not know how clusters
+//! and images are made, nor what is tested.
 
+mod builds;
+mod leftovers;
 mod report;
 mod tally;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
-use crate::cluster::{self, Running, Spec};
+use crate::artifacts::Artifact;
+use crate::cluster::{self, Guard, Running, Spec};
+use crate::command::cargo;
 use crate::interrupts::Interrupts;
 use crate::{clients, command, images, packages, tidy};
+use builds::Builds;
+use leftovers::Sandbox;
 use report::Report;
 use tally::Tally;
 
@@ -83,22 +91,88 @@ const MODEL_ALONE: [&str; 9] = [
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
 const CLUSTER_TEST_THREADS: &str = "4";
 
+/// What a stage needs and is slow to build.
+fn needs(group: Group) -> &'static [Artifact] {
+    use Artifact::{Agent, Flyte, Images, Kubernetes, Operator, Python};
+    match group {
+        Group::Unit => &[],
+        Group::Local => &[Kubernetes],
+        Group::Api => &[Kubernetes, Operator, Python, Flyte],
+        Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Images],
+    }
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
     let interrupts = Interrupts::watch()?;
-    let stages = Stages {
-        interrupts: interrupts.clone(),
-        keep: args.keep,
-        words: args.words,
+    let groups = match args.only {
+        Some(group) => vec![group],
+        None => Group::value_variants().to_vec(),
     };
-    let mut report = Report::new(interrupts);
-    let wanted = |group| args.only.is_none_or(|only| only == group);
-
+    let report = Report::new(interrupts.clone());
+    let sandbox = Sandbox::new()?;
     report.stage("packages", || {
         packages::ensure(PACKAGES).map(|()| Tally::default())
     });
-    if wanted(Group::Unit) {
+    let wanted: BTreeSet<_> = groups.iter().flat_map(|group| needs(*group)).collect();
+    let wanted: Vec<_> = wanted.into_iter().copied().collect();
+    let stages = Stages {
+        builds: Builds::start(interrupts.clone(), &wanted)?,
+        interrupts,
+        sandbox,
+        keep: args.keep,
+        words: args.words,
+    };
+    stages.run(&groups, &report);
+    let Stages {
+        builds, sandbox, ..
+    } = stages;
+    let builds = builds.stop();
+    report.stage("leftovers", || sandbox.close().map(|()| Tally::default()));
+    // The closing line has said it all; an error below it would only hide it.
+    std::process::exit(report.close(&builds));
+}
+
+/// What the stages have in common.
+struct Stages {
+    interrupts: Interrupts,
+    builds: Builds,
+    sandbox: Sandbox,
+    keep: bool,
+    words: Vec<String>,
+}
+
+impl Stages {
+    fn run(&self, groups: &[Group], report: &Report) {
+        let wanted = |group| groups.contains(&group);
+        if wanted(Group::Unit) {
+            self.unit(report);
+        }
+        if groups != [Group::Unit] && report.all_passed() {
+            // Before any stage waits for what is built beside them.
+            report.stage("compile", || self.compile(groups));
+        }
+        // A cluster costs minutes; what cargo alone can find is worth mending first.
+        if !report.all_passed() {
+            println!("\n== other tests: not run, because of the failures above");
+            return;
+        }
+        // They share neither a cluster nor a directory, and mostly wait.
+        thread::scope(|scope| {
+            if wanted(Group::Local) {
+                scope.spawn(|| report.stage("local tests", || self.local()));
+            }
+            if wanted(Group::Api) {
+                scope.spawn(|| report.stage("api tests", || self.api()));
+            }
+        });
+        if wanted(Group::Cluster) && report.all_passed() {
+            report.stage("cluster tests", || self.cluster());
+        }
+    }
+
+    fn unit(&self, report: &Report) {
         report.stage("rustfmt", || {
-            let result = stages.check("fmt", &["--all", "--", "--check", "-l"]);
+            let result = self.check("fmt", &["--all", "--", "--check", "-l"]);
             result.context("not formatted: run `cargo fmt --all`")
         });
         report.stage("tidy", || {
@@ -106,42 +180,17 @@ pub(crate) fn run(args: Args) -> Result<()> {
         });
         report.stage("clippy", || {
             let words = ["--workspace", "--all-targets", "--", "-D", "warnings"];
-            stages.check("clippy", &words)
+            self.check("clippy", &words)
         });
         report.stage("unit tests", || {
-            let mut tally = stages.tests(cargo("test").args(WITHOUT_CLUSTER))?;
-            tally += stages.tests(cargo("test").args(MODEL_ALONE))?;
+            let mut tally = self.tests("", cargo("test").args(WITHOUT_CLUSTER))?;
+            tally += self.tests("", cargo("test").args(MODEL_ALONE))?;
             // What judges the clusters is judged first.
-            tally += stages.tests(cargo("test").args(["--package", "e2e", "--lib"]))?;
+            tally += self.tests("", cargo("test").args(["--package", "e2e", "--lib"]))?;
             Ok(tally)
         });
     }
-    // A cluster costs minutes; what cargo alone can find is worth mending first.
-    let sound = report.all_passed();
-    if !sound && args.only.is_none() {
-        println!("\n== local, api and cluster tests: not run, because of the failures above");
-    }
-    if sound && wanted(Group::Local) {
-        report.stage("local tests", || stages.local());
-    }
-    if sound && wanted(Group::Api) {
-        report.stage("api tests", || stages.api());
-    }
-    if sound && wanted(Group::Cluster) {
-        report.stage("cluster tests", || stages.cluster());
-    }
-    // The closing line has said it all; an error below it would only hide it.
-    std::process::exit(report.close());
-}
 
-/// What the stages have in common.
-struct Stages {
-    interrupts: Interrupts,
-    keep: bool,
-    words: Vec<String>,
-}
-
-impl Stages {
     /// A component of the toolchain that finds fault or does not.
     fn check(&self, subcommand: &str, words: &[&str]) -> Result<Tally> {
         if !command::succeeds(cargo(subcommand).arg("--version")) {
@@ -152,84 +201,76 @@ impl Stages {
             };
             bail!("{component} is missing: `rustup component add {component}` installs it");
         }
-        self.run(cargo(subcommand).args(words), |_| {})?;
+        self.program("", cargo(subcommand).args(words), |_| {})?;
         Ok(Tally::default())
     }
 
-    /// Test programs, all of them even if some fail.
-    fn tests(&self, cargo_test: &mut Command) -> Result<Tally> {
-        cargo_test.args(["--no-fail-fast", "--"]).args(&self.words);
-        let mut tally = Tally::default();
-        if let Err(error) = self.run(cargo_test, |line| tally += Tally::of_line(line))
-            && tally.failed == 0
-        {
-            println!("{error:#}: no test failed, so one did not compile, or ended early");
-            tally.failed = 1;
+    /// The test programs of the stages that need more than cargo.
+    fn compile(&self, groups: &[Group]) -> Result<Tally> {
+        let mut packages = BTreeSet::new();
+        for group in groups {
+            packages.extend(match group {
+                Group::Unit => &[][..],
+                Group::Local => &["cli", "minicluster"],
+                Group::Api => &["minicluster", "e2e"],
+                Group::Cluster => &["e2e"],
+            });
         }
-        Ok(tally)
+        // One after the other: together they would have other features, and be compiled anew.
+        for package in packages {
+            let words = ["--no-run", "--quiet", "--package", package];
+            self.program("", cargo("test").args(words), |_| {})?;
+        }
+        Ok(Tally::default())
     }
 
     /// With the kubectl of this Kubernetes, whatever else is on the path.
     fn local(&self) -> Result<Tally> {
-        let mut path = vec![cluster::kubectl_directory()?];
-        path.extend(std::env::split_paths(
-            &std::env::var_os("PATH").unwrap_or_default(),
-        ));
+        self.builds.wait_for(needs(Group::Local))?;
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let kubectl = cluster::kubectl_directory()?;
+        let path = std::iter::once(kubectl).chain(std::env::split_paths(&inherited));
         let path = std::env::join_paths(path)?;
         let kubectl = ["--package", "minicluster", "--test", "kubectl"];
-        let mut tally = self.tests(cargo("test").args(["--package", "cli"]).env("PATH", &path))?;
-        tally += self.tests(cargo("test").args(kubectl).env("PATH", &path))?;
+        let mut tests = cargo("test");
+        let mut tally = self.tests("local", tests.args(["--package", "cli"]).env("PATH", &path))?;
+        tally += self.tests("local", cargo("test").args(kubectl).env("PATH", &path))?;
         Ok(tally)
     }
 
     fn api(&self) -> Result<Tally> {
-        let operator = images::operator_program()?;
-        let clients = clients::environment()?;
-        self.with_cluster("testapi", 0, Vec::new(), |running| {
+        self.builds.wait_for(needs(Group::Api))?;
+        self.with_cluster("testapi", 0, Vec::new(), |environment| {
             // The model is only worth what it shares with the real one.
             let conformance = ["--package", "minicluster", "--test", "conformance"];
             let mut conforms = cargo("test");
-            let mut tally = self.tests(conforms.args(conformance).envs(environment(running)))?;
+            let mut tally =
+                self.tests("api", conforms.args(conformance).envs(environment.clone()))?;
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
-            tally += self.tests(
-                tests
-                    .envs(environment(running))
-                    .envs(clients)
-                    .env("MUSTER_E2E_OPERATOR", &operator),
-            )?;
+            tally += self.tests("api", tests.envs(environment))?;
             Ok(tally)
         })
     }
 
     fn cluster(&self) -> Result<Tally> {
-        let archives = images::ensure_all()?;
-        let operator = images::operator_program()?;
-        let clients = clients::environment()?;
-        self.with_cluster("test", 3, archives, |running| {
+        self.builds.wait_for(needs(Group::Cluster))?;
+        self.with_cluster("test", 3, images::ensure_all()?, |environment| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
-            self.tests(
-                tests
-                    .envs(environment(running))
-                    .envs(clients)
-                    .env("MUSTER_E2E_OPERATOR", &operator),
-            )
+            self.tests("", tests.envs(environment))
         })
     }
 
     fn with_cluster(
         &self,
-        name: &str,
+        name: &'static str,
         nodes: u8,
         archives: Vec<PathBuf>,
-        tests: impl FnOnce(&Running) -> Result<Tally>,
+        tests: impl FnOnce(Environment) -> Result<Tally>,
     ) -> Result<Tally> {
-        let guard = Guard {
-            name,
-            keep: self.keep,
-        };
+        let guard = Guard::new(name, self.keep);
         if !self.keep {
             cluster::down(name)?; // what an earlier run left could make these tests pass or fail
         }
@@ -238,7 +279,7 @@ impl Stages {
             nodes,
             archives,
         })?;
-        let result = tests(&running);
+        let result = environment(&running).and_then(tests);
         if !matches!(&result, Ok(tally) if tally.failed == 0) {
             println!("logs of the cluster: {}", running.state_dir.display());
         }
@@ -246,10 +287,33 @@ impl Stages {
         result
     }
 
-    /// Runs a program whose output goes through to ours.
-    fn run(&self, command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
+    /// Test programs, all of them even if some fail.
+    fn tests(&self, label: &str, cargo_test: &mut Command) -> Result<Tally> {
+        cargo_test.args(["--no-fail-fast", "--"]).args(&self.words);
+        let mut tally = Tally::default();
+        let result = self.program(label, cargo_test, |line| tally += Tally::of_line(line));
+        if let Err(error) = result
+            && tally.failed == 0
+        {
+            println!("{error:#}: no test failed, so one did not compile, or ended early");
+            tally.failed = 1;
+        }
+        Ok(tally)
+    }
+
+    /// Runs a program whose output goes through to ours, labelled if it may mix with another's.
+    fn program(
+        &self,
+        label: &str,
+        command: &mut Command,
+        mut on_line: impl FnMut(&str),
+    ) -> Result<()> {
+        self.sandbox.apply(command);
         let status = self.interrupts.run(command, |line| {
-            println!("{line}");
+            match label {
+                "" => println!("{line}"),
+                label => println!("{label:>5} | {line}"),
+            }
             on_line(line);
         })?;
         let words = command.get_args().map(|word| word.to_string_lossy());
@@ -259,55 +323,17 @@ impl Stages {
     }
 }
 
-/// Ends a cluster when it goes, also by way of an error or a panic.
-struct Guard<'a> {
-    name: &'a str,
-    keep: bool,
-}
+type Environment = Vec<(&'static str, PathBuf)>;
 
-impl Guard<'_> {
-    /// The same, but what cannot be cleaned up is an error.
-    fn close(mut self) -> Result<()> {
-        if std::mem::replace(&mut self.keep, true) {
-            println!(
-                "the cluster stays up; end it with `cargo xtask cluster down --name {}`",
-                self.name
-            );
-            return Ok(());
-        }
-        cluster::down(self.name)
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if self.keep {
-            return;
-        }
-        if let Err(error) = cluster::down(self.name) {
-            eprintln!("cannot end the cluster {}: {error:#}", self.name);
-        }
-    }
-}
-
-fn cargo(subcommand: &str) -> Command {
-    let mut cargo = command::cargo(subcommand);
-    cargo.current_dir(root());
-    cargo
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the root of the repository")
-}
-
-/// What tests need to know of a cluster.
-fn environment(running: &Running) -> [(&'static str, &Path); 4] {
-    [
-        ("KUBECONFIG", &running.kubeconfig),
-        ("KUBECTL", &running.kubectl),
-        ("AUDIT_LOG", &running.audit_log),
-        ("MUSTER_E2E_STATE", &running.state_dir),
-    ]
+/// What tests need to know of a cluster, and of the programs that they drive.
+fn environment(running: &Running) -> Result<Environment> {
+    let mut environment = clients::environment()?;
+    environment.extend([
+        ("MUSTER_E2E_OPERATOR", images::operator_program()?),
+        ("KUBECONFIG", running.kubeconfig.clone()),
+        ("KUBECTL", running.kubectl.clone()),
+        ("AUDIT_LOG", running.audit_log.clone()),
+        ("MUSTER_E2E_STATE", running.state_dir.clone()),
+    ]);
+    Ok(environment)
 }

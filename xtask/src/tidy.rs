@@ -10,11 +10,10 @@ mod tree;
 mod words;
 
 use std::fmt;
-use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::codegen;
+use crate::{codegen, root};
 use tree::Tree;
 
 /// Arguments of this chore.
@@ -22,11 +21,8 @@ use tree::Tree;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_args: Args) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the root of the repository");
-    let tree = Tree::read(root)?;
-    let metadata = dependencies::Metadata::read(root)?;
+    let tree = Tree::read(root())?;
+    let metadata = dependencies::Metadata::read(root())?;
     let mut violations = [
         size::check(&tree),
         names::check(&tree),

@@ -8,10 +8,9 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use super::root;
-use crate::cluster::{self, Spec};
+use crate::cluster::{self, Guard, Spec};
 use crate::interrupts::Interrupts;
-use crate::{cache, images};
+use crate::{cache, images, root};
 use stage::Stage;
 
 const NAME: &str = "demo";
@@ -67,7 +66,7 @@ fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
     expect_no_interrupt(interrupts)?;
 
     println!("== Cluster");
-    let guard = Guard { keep };
+    let guard = Guard::new(NAME, keep);
     let running = cluster::up(&Spec {
         name: NAME.to_owned(),
         nodes: NODES,
@@ -80,7 +79,9 @@ fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
     stage.install(&operator_manifest()?)?;
     println!("\n== Job");
     let succeeded = stage.run_job("pi", "examples/pi.yaml")?;
-    println!();
+    if !keep {
+        println!("\n== Taking the cluster down");
+    }
     guard.close()?;
     if !succeeded {
         bail!(
@@ -135,34 +136,6 @@ Nothing was left running. Next:
   make test                            all tests, on real Kubernetes with real MPI
   kubectl apply -f deploy/muster.yaml  on a cluster of your own; README.md says how"
         );
-    }
-}
-
-/// Ends the cluster when it goes, also by way of an error.
-struct Guard {
-    keep: bool,
-}
-
-impl Guard {
-    /// The same, but what cannot be cleaned up is an error.
-    fn close(mut self) -> Result<()> {
-        if std::mem::replace(&mut self.keep, true) {
-            return Ok(());
-        }
-        println!("== Taking the cluster down");
-        cluster::down(NAME)
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if self.keep {
-            return;
-        }
-        println!("== Taking the cluster down");
-        if let Err(error) = cluster::down(NAME) {
-            eprintln!("{error:#}\nTry again with `cargo xtask cluster down --name {NAME}`.");
-        }
     }
 }
 

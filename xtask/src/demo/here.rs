@@ -9,9 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::mpi::{self, Found};
-use super::root;
-use crate::command;
 use crate::interrupts::Interrupts;
+use crate::{command, root};
 
 /// As a shell says that a program is not there.
 const NOT_FOUND: i32 = 127;
@@ -88,8 +87,7 @@ fn show(interrupts: &Interrupts) -> Result<Shown> {
 
 fn build(interrupts: &Interrupts, package: &str) -> Result<()> {
     let mut cargo = command::cargo("build");
-    let cargo = cargo.args(["--package", package]).current_dir(root());
-    let status = interrupts.run_shown(cargo)?;
+    let status = interrupts.run_shown(cargo.args(["--package", package]))?;
     ensure!(status.success(), "`cargo build --package {package}` failed");
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::catalog::{Family, Stack};
 use super::rootfs::{self, NOT_IN_LAYERS, Network, Root};
-use crate::{cache, command, packages};
+use crate::{cache, command, packages, root};
 
 const SUITE: &str = "bookworm";
 const BASE_PACKAGES: &str = "procps,usr-is-merged";
@@ -81,13 +81,7 @@ impl Inputs {
 
 /// Where the scripts and files of the test images are.
 pub(super) fn scripts() -> PathBuf {
-    workspace().join("e2e/images")
-}
-
-pub(super) fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("this package is a directory of the workspace")
+    root().join("e2e/images")
 }
 
 /// The layers of a test image, bottom first.

@@ -5,13 +5,11 @@
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::layers::workspace;
 use crate::archive::{self, Config};
-use crate::{cache, command};
+use crate::{cache, command, root};
 
 const USER: &str = "65532:65532";
 const STATIC: &str = "-C target-feature=+crt-static";
@@ -22,8 +20,6 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     package: &'static str,
     profile: &'static str,
-    /// The crates that it is made of; changes elsewhere are no reason to build it again.
-    crates: &'static [&'static str],
     /// Files of this machine that it reads there too, if they are here.
     files: &'static [&'static str],
 }
@@ -32,7 +28,6 @@ pub(super) const OPERATOR: Program = Program {
     name: "muster-operator",
     package: "controller",
     profile: "release",
-    crates: &["planner", "dialects", "controller"],
     files: &[],
 };
 
@@ -40,7 +35,6 @@ pub(super) const AGENT: Program = Program {
     name: "muster-agent",
     package: "agent",
     profile: "agent",
-    crates: &["agent"],
     // Authorities that S3 stores are trusted by.
     files: &["/etc/ssl/certs/ca-certificates.crt"],
 };
@@ -67,7 +61,7 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
         &format!("image-{}", program.package),
         &inputs,
         |directory| {
-            let built = build(program)?;
+            let built = build(program, directory)?;
             let size = fs::metadata(&built)?.len() as f64 / 1e6;
             eprintln!("{name}: {size:.1} MB, static");
             let kept = directory.join(name);
@@ -95,58 +89,57 @@ fn present(program: &Program) -> Vec<&'static str> {
     files.filter(|file| Path::new(file).exists()).collect()
 }
 
-/// Names and contents of everything that the program is compiled from.
+/// Names and contents of everything that the program is compiled from; changes elsewhere are no
+/// reason to build it again.
 fn sources(program: &Program) -> Result<Vec<Vec<u8>>> {
-    let mut files = vec![
-        workspace().join("Cargo.lock"),
-        workspace().join("Cargo.toml"),
-        workspace().join("rust-toolchain.toml"),
-    ];
-    for name in program.crates {
-        let package = workspace().join("crates").join(name);
-        files.push(package.join("Cargo.toml"));
-        collect(&package.join("src"), &mut files)?;
-    }
-    files.sort();
-    let mut inputs = Vec::new();
-    for path in files {
-        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path.strip_prefix(workspace()).unwrap_or(&path);
-        inputs.extend([name.to_string_lossy().into_owned().into_bytes(), content]);
-    }
-    Ok(inputs)
-}
-
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let unreadable = || format!("cannot read {}", directory.display());
-    for entry in fs::read_dir(directory).with_context(unreadable)? {
-        let entry = entry.with_context(unreadable)?;
-        if entry.file_type().with_context(unreadable)?.is_dir() {
-            collect(&entry.path(), files)?;
-        } else {
-            files.push(entry.path());
+    let mut files = ["Cargo.lock", "Cargo.toml", "rust-toolchain.toml"]
+        .map(|name| root().join(name))
+        .to_vec();
+    let mut crates = vec![program.package.to_owned()];
+    let mut seen = 0;
+    while let Some(name) = crates.get(seen).cloned() {
+        seen += 1;
+        let package = root().join("crates").join(name);
+        let manifest = package.join("Cargo.toml");
+        for used in ours_used_by(&fs::read_to_string(&manifest)?) {
+            if !crates.contains(&used) {
+                crates.push(used);
+            }
         }
+        files.push(manifest);
+        files.extend(cache::files_below(&package.join("src"))?);
     }
-    Ok(())
+    cache::contents(files)
 }
 
-fn build(program: &Program) -> Result<PathBuf> {
+/// The crates of this repository that a manifest names as dependencies of the product.
+fn ours_used_by(manifest: &str) -> Vec<String> {
+    let (_, rest) = manifest.split_once("[dependencies]\n").unwrap_or_default();
+    let section = rest.split("\n[").next().unwrap_or_default();
+    let names = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    let is_ours = |name: &&str| !name.is_empty() && root().join("crates").join(name).is_dir();
+    names.filter(is_ours).map(str::to_owned).collect()
+}
+
+fn build(program: &Program, scratch: &Path) -> Result<PathBuf> {
     let name = program.name;
     eprintln!("building {name}: a few minutes, unless it is nearly the same as last time");
     // Named explicitly, because only then do the flags not reach build scripts and macros, which
     // cannot be linked statically.
     let target = format!("{ARCH}-unknown-linux-gnu");
-    let directory = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| workspace().join("target"), PathBuf::from);
+    let directory =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     command::run(
-        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .current_dir(workspace())
-            .args(["build", "--quiet", "--locked"])
+        command::cargo("build")
+            .args(["--quiet", "--locked"])
             .args(["--profile", program.profile])
             .args(["--package", program.package, "--bin", name])
             .args(["--target", &target, "--target-dir"])
             .arg(&directory)
-            .env("RUSTFLAGS", STATIC),
+            .env("RUSTFLAGS", STATIC)
+            .env("TMPDIR", scratch),
     )?;
     Ok(directory.join(target).join(program.profile).join(name))
 }
@@ -154,6 +147,15 @@ fn build(program: &Program) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_operator_is_made_of_the_crates_that_its_manifest_names() -> Result<()> {
+        let inputs = sources(&OPERATOR)?;
+        let has = |name: &str| inputs.iter().any(|input| input == name.as_bytes());
+        assert!(has("crates/planner/src/lib.rs") && has("crates/dialects/src/lib.rs"));
+        assert!(!has("crates/agent/src/lib.rs") && !has("crates/minicluster/src/lib.rs"));
+        Ok(())
+    }
 
     #[test]
     fn the_dockerfiles_describe_the_same_images() -> Result<()> {
@@ -164,7 +166,7 @@ mod tests {
             ..
         } in [OPERATOR, AGENT]
         {
-            let path = workspace().join(format!("deploy/images/{name}/Dockerfile"));
+            let path = root().join(format!("deploy/images/{name}/Dockerfile"));
             let text = fs::read_to_string(path)?;
             let (_, last_stage) = text.rsplit_once("\nFROM ").context("no FROM")?;
             for line in [

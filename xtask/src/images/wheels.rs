@@ -33,7 +33,8 @@ impl Wheel {
                 Command::new("python3")
                     .args(["-m", "pip", "--quiet", "download", "--no-deps"])
                     .args(["--only-binary", ":all:", "--dest"])
-                    .args([download.as_os_str(), requirement.as_ref()]),
+                    .args([download.as_os_str(), requirement.as_ref()])
+                    .env("TMPDIR", directory),
             )?;
             let file = only_entry(&download)?;
             let digest = cache::sha256(File::open(&file)?)?;

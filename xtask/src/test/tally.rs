@@ -1,5 +1,6 @@
 //! Counts tests by reading what libtest prints. Knows its closing line and nothing else.
 
+use std::iter::Sum;
 use std::ops::AddAssign;
 
 /// Tests by what became of them.
@@ -38,6 +39,14 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.ignored += other.ignored;
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(tallies: I) -> Self {
+        let mut sum = Self::default();
+        tallies.for_each(|tally| sum += tally);
+        sum
     }
 }
 

@@ -10,9 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::cluster::Running;
-use crate::command;
-use crate::demo::root;
 use crate::interrupts::Interrupts;
+use crate::{command, root};
 
 const NAMESPACE: &str = "mpi-operator";
 const DEPLOYMENT: &str = "deployment/mpi-operator";

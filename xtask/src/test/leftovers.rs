@@ -1,0 +1,155 @@
+//! What a run of the tests leaves behind must be nothing. Decides what counts as left: files in the
+//! directory for temporary files, mounts and processes. Must not know what the tests do.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Set for all programs of a run, to the run's own directory.
+const MARK: &str = "TMPDIR";
+/// What a test program started to clean up after itself may still be about it.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A directory for all temporary files of a run. Goes with this value, whatever is in it.
+pub(super) struct Sandbox {
+    directory: PathBuf,
+    /// What was beside it when the run began.
+    before: BTreeSet<PathBuf>,
+}
+
+impl Sandbox {
+    pub(super) fn new() -> Result<Self> {
+        let place = std::env::temp_dir();
+        let directory = place.join(format!("muster-run-{}", std::process::id()));
+        let before = ours_in(&place);
+        // It must be new: somebody else could have put it there.
+        let made = DirBuilder::new().mode(0o700).create(&directory);
+        // Some tests run as another user; as in any such directory, nobody removes another's files.
+        made.and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(0o1777)))
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Self { directory, before })
+    }
+
+    pub(super) fn apply(&self, command: &mut Command) {
+        command.env(MARK, &self.directory);
+    }
+
+    /// Fails if anything is left, and removes it.
+    pub(super) fn close(self) -> Result<()> {
+        let started = Instant::now();
+        let mut left = self.left();
+        while !left.is_empty() && started.elapsed() < LIMIT {
+            thread::sleep(Duration::from_millis(100));
+            left = self.left();
+        }
+        if !left.is_empty() {
+            bail!("the tests left something behind:\n{}", left.join("\n"));
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> Vec<String> {
+        let inside = fs::read_dir(&self.directory).into_iter().flatten();
+        let inside = inside.filter_map(|entry| Some(entry.ok()?.path()));
+        let place = self.directory.parent().unwrap_or(Path::new("/"));
+        let beside = ours_in(place).into_iter().filter(|path| {
+            *path != self.directory && !self.before.contains(path) && !names_a_process(path)
+        });
+        let files = inside.chain(beside);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let below = format!("{}/", self.directory.display());
+        let mounts = mounts.lines().filter(|line| line.contains(&below));
+        files
+            .map(|path| format!("file {}", path.display()))
+            .chain(mounts.map(|line| format!("mount {line}")))
+            .chain(self.processes())
+            .collect()
+    }
+
+    /// Those that were started with our mark, or run a program that lies in our directory.
+    fn processes(&self) -> Vec<String> {
+        let mark = format!("{MARK}={}", self.directory.display());
+        let entries = fs::read_dir("/proc").into_iter().flatten();
+        let found = entries.filter_map(|entry| {
+            let process = entry.ok()?.path();
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            let marked = environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable.starts_with(mark.as_bytes()));
+            let program = fs::read_link(process.join("exe")).unwrap_or_default();
+            let is_ours = marked || program.starts_with(&self.directory);
+            let words = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+            is_ours.then(|| {
+                format!(
+                    "process {}: {}",
+                    process.display(),
+                    words.replace('\0', " ")
+                )
+            })
+        });
+        found.collect()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            eprintln!("cannot remove {}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// Entries that programs and tests of this repository would make.
+fn ours_in(directory: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("muster") || name.starts_with("minicluster")
+    };
+    paths.filter(is_ours).collect()
+}
+
+/// Whether a process that runs has its number in the file's name: then it is in use by somebody
+/// else's run. Small numbers are those of processes in containers.
+fn names_a_process(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut numbers = name.split('-').filter_map(|part| part.parse::<u32>().ok());
+    numbers.any(|pid| pid > 1000 && Path::new(&format!("/proc/{pid}")).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_processes_that_are_left_are_told_and_removed() {
+        let sandbox = Sandbox::new().expect("the temporary directory is writable");
+        assert_eq!(sandbox.left(), [""; 0]);
+        let directory = sandbox.directory.clone();
+        fs::write(directory.join("forgotten"), "").expect("the directory was just made");
+        let mut command = Command::new("tail");
+        sandbox.apply(command.args(["-f", "/dev/null"]));
+        let mut child = command.spawn().expect("tail is there");
+        // The kernel shows a new program's environment a moment after it has begun.
+        let started = Instant::now();
+        while sandbox.processes().is_empty() && started.elapsed() < LIMIT {
+            thread::yield_now();
+        }
+        let left = sandbox.left().join("\n");
+        child.kill().and_then(|()| child.wait()).expect("it runs");
+        assert!(left.contains("/forgotten"), "{left}");
+        assert!(
+            left.contains(&format!("/proc/{}: tail", child.id())),
+            "{left}"
+        );
+        drop(sandbox);
+        assert!(!directory.exists());
+    }
+}
