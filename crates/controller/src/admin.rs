@@ -42,25 +42,25 @@ struct State {
 impl Health {
     /// The lease is ours, as of now.
     pub(crate) fn renewed(&self) {
-        self.on(|state| state.renewed_at = Some(Instant::now()));
+        self.with(|state| state.renewed_at = Some(Instant::now()));
     }
 
     /// The lease is no longer ours.
     pub(crate) fn resigned(&self) {
-        self.on(|state| *state = State::default());
+        self.with(|state| *state = State::default());
     }
 
     /// Jobs are looked after once this is filled.
     pub(crate) fn leads_with(&self, cache: Arc<Cache>) {
-        self.on(|state| state.cache = Some(cache));
+        self.with(|state| state.cache = Some(cache));
     }
 
-    fn on<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn healthy(&self) -> bool {
-        self.on(|state| {
+        self.with(|state| {
             state
                 .renewed_at
                 .is_none_or(|at| at.elapsed() <= RENEWAL_MAX)
@@ -68,7 +68,7 @@ impl Health {
     }
 
     fn ready(&self) -> bool {
-        self.on(|state| match (&state.renewed_at, &state.cache) {
+        self.with(|state| match (&state.renewed_at, &state.cache) {
             (None, _) => true,
             (Some(_), cache) => cache.as_ref().is_some_and(|cache| cache.is_listed()),
         })

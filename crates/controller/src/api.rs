@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 /// Name under which the API server records what we wrote.
 const FIELD_MANAGER: &str = "muster-operator";
@@ -63,23 +63,27 @@ impl Api {
     }
 
     /// POST.
-    pub(crate) async fn create(&self, target: Target<'_>, body: &Value) -> Result<String, Fault> {
+    pub(crate) async fn create(
+        &self,
+        target: Target<'_>,
+        body: &Value,
+    ) -> Result<String, ApiError> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let body = serde_json::to_vec(body).map_err(Fault::Unreadable)?;
+        let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
         self.send(target.path().create(&params, body)).await
     }
 
     /// GET.
-    pub(crate) async fn get(&self, target: Target<'_>) -> Result<String, Fault> {
+    pub(crate) async fn get(&self, target: Target<'_>) -> Result<String, ApiError> {
         self.send(target.path().get(target.name, &GetParams::default()))
             .await
     }
 
     /// GET of the metadata alone: what is in the object never reaches us.
-    pub(crate) async fn get_metadata(&self, target: Target<'_>) -> Result<String, Fault> {
+    pub(crate) async fn get_metadata(&self, target: Target<'_>) -> Result<String, ApiError> {
         self.send(
             target
                 .path()
@@ -94,7 +98,7 @@ impl Api {
         target: Target<'_>,
         subresource: Option<&str>,
         patch: &Value,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, ApiError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.into()),
             ..Default::default()
@@ -110,19 +114,23 @@ impl Api {
     }
 
     /// PUT.
-    pub(crate) async fn replace(&self, target: Target<'_>, body: &Value) -> Result<String, Fault> {
+    pub(crate) async fn replace(
+        &self,
+        target: Target<'_>,
+        body: &Value,
+    ) -> Result<String, ApiError> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let body = serde_json::to_vec(body).map_err(Fault::Unreadable)?;
+        let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
         self.send(target.path().replace(target.name, &params, body))
             .await
     }
 
     /// DELETE of this very object. Dependents go with it: a Job deleted by default leaves its
     /// pods running.
-    pub(crate) async fn delete(&self, target: Target<'_>, uid: &str) -> Result<String, Fault> {
+    pub(crate) async fn delete(&self, target: Target<'_>, uid: &str) -> Result<String, ApiError> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
@@ -140,7 +148,7 @@ impl Api {
         target: Target<'_>,
         labels: &str,
         fields: &str,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, ApiError> {
         let mut selection = ListParams::default().labels(labels);
         if !fields.is_empty() {
             selection = selection.fields(fields);
@@ -158,7 +166,7 @@ impl Api {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, ApiError> {
         let path = Request::new(DynamicObject::url_path(resource, namespace));
         self.send(path.list(&ListParams::default().limit(1))).await
     }
@@ -168,7 +176,7 @@ impl Api {
         &self,
         target: Target<'_>,
         fields: &str,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, ApiError> {
         let selection = ListParams::default().fields(fields);
         self.send(target.path().list(&selection)).await
     }
@@ -177,8 +185,8 @@ impl Api {
     pub(crate) async fn send(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<String, Fault> {
-        let request = request.map_err(|error| Fault::from(kube::Error::BuildRequest(error)))?;
+    ) -> Result<String, ApiError> {
+        let request = request.map_err(|error| ApiError::from(kube::Error::BuildRequest(error)))?;
         // The time in our own queue is not the API server's.
         let _slot = self
             .slots
@@ -186,7 +194,7 @@ impl Api {
             .await
             .expect("the semaphore is never closed");
         let deadline = Instant::now() + DEADLINE;
-        let unanswered = Fault::Unanswered {
+        let unanswered = ApiError::TimedOut {
             secs: DEADLINE.as_secs(),
         };
         loop {
@@ -200,16 +208,16 @@ impl Api {
             let Ok(answer) = answer.await else {
                 return Err(unanswered);
             };
-            match answer.map_err(Fault::from) {
-                Err(fault) if self.worth_waiting(&fault, deadline) => {}
+            match answer.map_err(ApiError::from) {
+                Err(error) if self.worth_waiting(&error, deadline) => {}
                 other => return other,
             }
         }
     }
 
     /// The server named a time at which to ask again, and it is within our deadline.
-    fn worth_waiting(&self, fault: &Fault, deadline: Instant) -> bool {
-        matches!(fault.code(), Some(429 | 503))
+    fn worth_waiting(&self, error: &ApiError, deadline: Instant) -> bool {
+        matches!(error.code(), Some(429 | 503))
             && self.pause.until().is_some_and(|until| until < deadline)
     }
 }

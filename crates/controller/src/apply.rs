@@ -13,12 +13,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Target;
+use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
-use crate::fault::Fault;
 use crate::memory::KeySecret;
 use crate::observe;
-use crate::wire::Place;
+use crate::wire::ObjectKey;
 use crate::{certificates, keys, wire};
 
 /// Requests of one step that run at once.
@@ -27,7 +27,7 @@ const IN_FLIGHT_MAX: usize = 32;
 const QUOTA_TRIES: u32 = 5;
 
 /// What became of one action.
-enum Outcome {
+enum Applied {
     Done,
     Stopped,
 }
@@ -40,17 +40,17 @@ pub(crate) async fn apply(
     owner: &Owner,
     steps: Vec<Vec<Action>>,
 ) -> Result<(), Error> {
-    let actor = Actor { context, owner };
+    let applier = Applier { context, owner };
     for step in steps {
         let (pods, others): (Vec<Action>, Vec<Action>) = step.into_iter().partition(
             |action| matches!(action, Action::Create(object) if object.kind == Kind::Pod),
         );
-        let others = stream::iter(others.into_iter().map(|action| actor.act(action)));
+        let others = stream::iter(others.into_iter().map(|action| applier.act(action)));
         let others = others.buffer_unordered(IN_FLIGHT_MAX).collect::<Vec<_>>();
-        let (pods, others) = futures::join!(actor.first_one_then_all(pods), others);
+        let (pods, others) = futures::join!(applier.first_one_then_all(pods), others);
         let mut stopped = false;
         for outcome in pods.into_iter().chain(others) {
-            stopped |= matches!(outcome?, Outcome::Stopped);
+            stopped |= matches!(outcome?, Applied::Stopped);
         }
         if stopped {
             break;
@@ -65,21 +65,24 @@ pub(crate) async fn find(
     owner: &Owner,
     kind: &Kind,
     name: &str,
-) -> Result<(), Fault> {
-    Actor { context, owner }.meet(kind, name).await.map(drop)
+) -> Result<(), ApiError> {
+    Applier { context, owner }
+        .resolve_conflict(kind, name)
+        .await
+        .map(drop)
 }
 
 /// Acts for one job.
-struct Actor<'a> {
+struct Applier<'a> {
     context: &'a Context,
     owner: &'a Owner,
 }
 
-impl Actor<'_> {
+impl Applier<'_> {
     /// Tries one before the rest, and starts no more once one did not get through: a thousand
     /// workers with a mistake in their template are one refused request, not a thousand.
-    async fn first_one_then_all(&self, actions: Vec<Action>) -> Vec<Result<Outcome, Error>> {
-        let through = |outcome: &Result<Outcome, Error>| matches!(outcome, Ok(Outcome::Done));
+    async fn first_one_then_all(&self, actions: Vec<Action>) -> Vec<Result<Applied, Error>> {
+        let through = |outcome: &Result<Applied, Error>| matches!(outcome, Ok(Applied::Done));
         let mut actions = actions.into_iter();
         let mut outcomes = Vec::new();
         if let Some(first) = actions.next() {
@@ -97,11 +100,11 @@ impl Actor<'_> {
         outcomes
     }
 
-    async fn act(&self, action: Action) -> Result<Outcome, Error> {
+    async fn act(&self, action: Action) -> Result<Applied, Error> {
         match action {
             Action::Create(Object { kind, name, body }) => {
                 let done = self.create(&kind, &name, &body).await;
-                done.map_err(|fault| self.error("creating", &kind, &name, fault))
+                done.map_err(|error| self.error("creating", &kind, &name, error))
             }
             Action::CreateKey {
                 secret:
@@ -117,7 +120,7 @@ impl Actor<'_> {
                     Keys::Certificates { job } => certificates::secret_data(&job),
                 };
                 let done = self.create(&kind, &name, &body).await;
-                done.map_err(|fault| self.error("creating", &kind, &name, fault))
+                done.map_err(|error| self.error("creating", &kind, &name, error))
             }
             Action::Patch {
                 kind,
@@ -127,11 +130,11 @@ impl Actor<'_> {
                 merge,
             } => {
                 let done = self.patch(&kind, &name, &uid, subresource, merge).await;
-                done.map_err(|fault| self.error("changing", &kind, &name, fault))
+                done.map_err(|error| self.error("changing", &kind, &name, error))
             }
             Action::Delete { kind, name, uid } => {
                 let done = self.delete(&kind, &name, &uid).await;
-                done.map_err(|fault| self.error("deleting", &kind, &name, fault))
+                done.map_err(|error| self.error("deleting", &kind, &name, error))
             }
             Action::DeleteWorkers {
                 labels,
@@ -139,69 +142,71 @@ impl Actor<'_> {
                 names,
             } => {
                 let done = self.delete_workers(&labels, &fields, &names).await;
-                done.map_err(|fault| self.error("deleting", &Kind::Pod, &labels, fault))
+                done.map_err(|error| self.error("deleting", &Kind::Pod, &labels, error))
             }
             Action::DeleteJob { uid } => self.delete_job(&uid).await,
         }
     }
 
-    async fn create(&self, kind: &Kind, name: &str, body: &Value) -> Result<Outcome, Fault> {
+    async fn create(&self, kind: &Kind, name: &str, body: &Value) -> Result<Applied, ApiError> {
         let resource = wire::resource(kind);
         let target = self.target(&resource, name);
         let mut tries = 1;
         loop {
             match self.context.api.create(target, body).await {
                 Ok(text) => {
-                    self.learn(kind, &text)?;
+                    self.record_response(kind, &text)?;
                     self.accepted(kind, name);
-                    return Ok(Outcome::Done);
+                    return Ok(Applied::Done);
                 }
-                Err(fault) if fault.is_already_exists() => return self.meet(kind, name).await,
-                Err(fault) if fault.code() == Some(409) && tries < QUOTA_TRIES => tries += 1,
-                Err(fault) => return self.refused(kind, name, fault),
+                Err(error) if error.is_already_exists() => {
+                    return self.resolve_conflict(kind, name).await;
+                }
+                Err(error) if error.code() == Some(409) && tries < QUOTA_TRIES => tries += 1,
+                Err(error) => return self.refused(kind, name, error),
             }
         }
     }
 
     /// The name is taken. It may be by an object of ours that we did not know of: the answer to
     /// its creation was lost, or another operator made it.
-    async fn meet(&self, kind: &Kind, name: &str) -> Result<Outcome, Fault> {
+    async fn resolve_conflict(&self, kind: &Kind, name: &str) -> Result<Applied, ApiError> {
         if *kind == Kind::Secret {
             let found = observe::identity_of(self.context, self.owner, kind, name).await;
             return match found {
                 Ok(found) if found.controller.as_deref() == Some(&self.owner.uid) => {
                     self.accepted(kind, name);
                     self.know_key(KeySecret::Exists(found.uid));
-                    Ok(Outcome::Done)
+                    Ok(Applied::Done)
                 }
                 Ok(_) => Ok(self.taken(kind, name)),
-                Err(fault) if fault.code() == Some(404) => Ok(Outcome::Stopped),
-                Err(fault) => Err(fault),
+                Err(error) if error.code() == Some(404) => Ok(Applied::Stopped),
+                Err(error) => Err(error),
             };
         }
         let resource = wire::resource(kind);
         let text = match self.context.api.get(self.target(&resource, name)).await {
             Ok(text) => text,
-            Err(fault) if fault.code() == Some(404) => return Ok(Outcome::Stopped),
-            Err(fault) => return Err(fault),
+            Err(error) if error.code() == Some(404) => return Ok(Applied::Stopped),
+            Err(error) => return Err(error),
         };
-        let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
+        let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
         if !child.is_owned_by(&self.owner.uid) {
             return Ok(self.taken(kind, name));
         }
-        match (child.watched, kind) {
-            (true, _) => self.learn(kind, &text)?,
+        match (child.has_watch_label, kind) {
+            (true, _) => self.record_response(kind, &text)?,
             // Somebody took the label off, and must have had a reason: a pod can be made again.
             (false, Kind::Pod) => return Ok(self.taken(kind, name)),
             (false, _) => self.adopt(kind, name, &child.uid).await?,
         }
         self.accepted(kind, name);
-        Ok(Outcome::Done)
+        Ok(Applied::Done)
     }
 
     /// Our own object lacks the label that we watch by (the Kubeflow operator made it, or
     /// somebody took the label off): without it we would never hear of it again.
-    async fn adopt(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), Fault> {
+    async fn adopt(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), ApiError> {
         let labels = json!({(contract::MANAGED_BY_LABEL): contract::MANAGED_BY});
         let merge = json!({"metadata": {"uid": uid, "labels": labels}});
         let resource = wire::resource(kind);
@@ -210,7 +215,7 @@ impl Actor<'_> {
             .api
             .merge(self.target(&resource, name), None, &merge)
             .await?;
-        self.learn(kind, &text)
+        self.record_response(kind, &text)
     }
 
     async fn patch(
@@ -220,7 +225,7 @@ impl Actor<'_> {
         uid: &str,
         subresource: Option<&str>,
         mut merge: Value,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Applied, ApiError> {
         merge["metadata"]["uid"] = uid.into();
         let resource = wire::resource(kind);
         match self
@@ -230,16 +235,16 @@ impl Actor<'_> {
             .await
         {
             Ok(text) => {
-                self.learn(kind, &text)?;
+                self.record_response(kind, &text)?;
                 self.accepted(kind, name);
-                Ok(Outcome::Done)
+                Ok(Applied::Done)
             }
-            Err(fault) if fault.is_other_object() => self.look_again(kind, name, uid).await,
-            Err(fault) => self.refused(kind, name, fault),
+            Err(error) if error.is_other_object() => self.refetch(kind, name, uid).await,
+            Err(error) => self.refused(kind, name, error),
         }
     }
 
-    async fn delete(&self, kind: &Kind, name: &str, uid: &str) -> Result<Outcome, Fault> {
+    async fn delete(&self, kind: &Kind, name: &str, uid: &str) -> Result<Applied, ApiError> {
         let resource = wire::resource(kind);
         match self
             .context
@@ -252,12 +257,12 @@ impl Actor<'_> {
                 if is_gone(&text)? {
                     self.absent(kind, name, uid);
                 } else {
-                    self.learn(kind, &text)?;
+                    self.record_response(kind, &text)?;
                 }
-                Ok(Outcome::Done)
+                Ok(Applied::Done)
             }
-            Err(fault) if fault.is_other_object() => self.look_again(kind, name, uid).await,
-            Err(fault) => self.refused(kind, name, fault),
+            Err(error) if error.is_other_object() => self.refetch(kind, name, uid).await,
+            Err(error) => self.refused(kind, name, error),
         }
     }
 
@@ -266,7 +271,7 @@ impl Actor<'_> {
         labels: &str,
         fields: &str,
         names: &[String],
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Applied, ApiError> {
         let resource = wire::resource(&Kind::Pod);
         let target = self.target(&resource, "");
         let text = match self
@@ -276,36 +281,36 @@ impl Actor<'_> {
             .await
         {
             Ok(text) => text,
-            Err(fault) => return self.refused(&Kind::Pod, labels, fault),
+            Err(error) => return self.refused(&Kind::Pod, labels, error),
         };
         self.accepted(&Kind::Pod, labels);
         // The answer lists what was deleted; a pod that ended meanwhile may not be among them.
-        let deleted: Deleted = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+        let deleted: Deleted = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
         self.context
             .cache
-            .on(&Kind::Pod, |shelf| match &deleted.items {
+            .with(&Kind::Pod, |index| match &deleted.items {
                 Some(items) => {
                     for ItemMetadata { name, uid } in items.iter().map(|item| &item.metadata) {
-                        shelf.doom(&self.place(name), Some(uid));
+                        index.set_delete_requested(&self.key(name), Some(uid));
                     }
                 }
                 None => {
                     for name in names {
-                        shelf.doom(&self.place(name), None);
+                        index.set_delete_requested(&self.key(name), None);
                     }
                 }
             });
-        Ok(Outcome::Done)
+        Ok(Applied::Done)
     }
 
     /// The job's own children go with it, by the garbage collector.
-    async fn delete_job(&self, uid: &str) -> Result<Outcome, Error> {
+    async fn delete_job(&self, uid: &str) -> Result<Applied, Error> {
         let target = self.target(&self.context.resource, &self.owner.name);
         match self.context.api.delete(target, uid).await {
-            Ok(_) => Ok(Outcome::Stopped),
+            Ok(_) => Ok(Applied::Stopped),
             // It is gone, or another one has its name.
-            Err(fault) if fault.code() == Some(404) || fault.is_other_object() => {
-                Ok(Outcome::Stopped)
+            Err(error) if error.code() == Some(404) || error.is_other_object() => {
+                Ok(Applied::Stopped)
             }
             Err(source) => Err(Error::Apply {
                 job: format!("{}/{}", self.owner.namespace, self.owner.name),
@@ -316,42 +321,42 @@ impl Actor<'_> {
     }
 
     /// The object is not what we took it for.
-    async fn look_again(&self, kind: &Kind, name: &str, uid: &str) -> Result<Outcome, Fault> {
+    async fn refetch(&self, kind: &Kind, name: &str, uid: &str) -> Result<Applied, ApiError> {
         if *kind == Kind::Secret {
             self.know_key(KeySecret::Unknown);
-            return Ok(Outcome::Stopped);
+            return Ok(Applied::Stopped);
         }
         let resource = wire::resource(kind);
         match self.context.api.get(self.target(&resource, name)).await {
             Ok(text) => {
-                let child = wire::child(kind, &text).map_err(Fault::Unreadable)?;
+                let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
                 if *child.uid != *uid {
                     self.absent(kind, name, uid);
                 }
-                self.learn(kind, &text)?;
+                self.record_response(kind, &text)?;
             }
-            Err(fault) if fault.code() == Some(404) => self.absent(kind, name, uid),
-            Err(fault) => return Err(fault),
+            Err(error) if error.code() == Some(404) => self.absent(kind, name, uid),
+            Err(error) => return Err(error),
         }
-        Ok(Outcome::Stopped)
+        Ok(Applied::Stopped)
     }
 
     /// The API server's word counts from now on; the watch will confirm it.
-    fn learn(&self, kind: &Kind, text: &str) -> Result<(), Fault> {
+    fn record_response(&self, kind: &Kind, text: &str) -> Result<(), ApiError> {
         if *kind == Kind::Secret {
-            let secret = wire::identity(text).map_err(Fault::Unreadable)?;
+            let secret = wire::identity(text).map_err(ApiError::Unreadable)?;
             self.know_key(KeySecret::Exists(secret.uid));
             return Ok(());
         }
-        let child = wire::child(kind, text).map_err(Fault::Unreadable)?;
-        self.context.cache.on(kind, |shelf| shelf.answered(child));
+        let child = wire::child(kind, text).map_err(ApiError::Unreadable)?;
+        self.context.cache.with(kind, |index| index.response(child));
         Ok(())
     }
 
     fn know_key(&self, key: KeySecret) {
         self.context
             .memory
-            .on(&self.owner.uid, |memory| memory.key = key);
+            .with(&self.owner.uid, |memory| memory.key = key);
     }
 
     fn absent(&self, kind: &Kind, name: &str, uid: &str) {
@@ -360,33 +365,33 @@ impl Actor<'_> {
         }
         self.context
             .cache
-            .on(kind, |shelf| shelf.absent(&self.place(name), uid));
+            .with(kind, |index| index.absent(&self.key(name), uid));
     }
 
     fn accepted(&self, kind: &Kind, name: &str) {
-        self.context.memory.release(kind, &self.place(name));
-        self.context.memory.on(&self.owner.uid, |memory| {
-            memory.accept(kind, name);
+        self.context.memory.release_name(kind, &self.key(name));
+        self.context.memory.with(&self.owner.uid, |memory| {
+            memory.clear_refusal(kind, name);
         });
     }
 
-    fn taken(&self, kind: &Kind, name: &str) -> Outcome {
+    fn taken(&self, kind: &Kind, name: &str) -> Applied {
         observe::note_taken(self.context, self.owner, kind, name);
         tracing::warn!(
             job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
             "{} {name} exists and is not this job's: waiting for the name", kind.as_str()
         );
-        Outcome::Stopped
+        Applied::Stopped
     }
 
     /// Remembers a refusal so that the plan and the status know of it. A server in trouble is an
     /// error, until it has been one for so long that the job should say so.
-    fn refused(&self, kind: &Kind, name: &str, fault: Fault) -> Result<Outcome, Fault> {
-        let Fault::Answered { code, message, .. } = &fault else {
-            return Err(fault);
+    fn refused(&self, kind: &Kind, name: &str, error: ApiError) -> Result<Applied, ApiError> {
+        let ApiError::Answered { code, message, .. } = &error else {
+            return Err(error);
         };
-        if !fault.is_refusal() && *code < 500 {
-            return Err(fault);
+        if !error.is_refusal() && *code < 500 {
+            return Err(error);
         }
         let missing_api = *code == 404 && kind.as_str() == "PodGroup";
         let message = if missing_api {
@@ -397,8 +402,8 @@ impl Actor<'_> {
         } else {
             message.clone()
         };
-        let known = self.context.memory.on(&self.owner.uid, |memory| {
-            memory.refuse(
+        let known = self.context.memory.with(&self.owner.uid, |memory| {
+            memory.record_refusal(
                 kind.clone(),
                 name.to_owned(),
                 *code,
@@ -411,13 +416,13 @@ impl Actor<'_> {
                 .any(|refusal| refusal.kind == *kind && refusal.name == name)
         });
         if !known {
-            return Err(fault);
+            return Err(error);
         }
         tracing::warn!(
             job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
             code, said = message, "{} {name} was refused", kind.as_str()
         );
-        Ok(Outcome::Stopped)
+        Ok(Applied::Stopped)
     }
 
     fn target<'a>(&'a self, resource: &'a kube::core::ApiResource, name: &'a str) -> Target<'a> {
@@ -428,11 +433,11 @@ impl Actor<'_> {
         }
     }
 
-    fn place(&self, name: &str) -> Place {
-        Place::new(&self.owner.namespace, name)
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.owner.namespace, name)
     }
 
-    fn error(&self, doing: &str, kind: &Kind, name: &str, source: Fault) -> Error {
+    fn error(&self, doing: &str, kind: &Kind, name: &str, source: ApiError) -> Error {
         Error::Apply {
             job: format!("{}/{}", self.owner.namespace, self.owner.name),
             what: format!("{doing} {} {name}", kind.as_str()),
@@ -459,11 +464,11 @@ struct ItemMetadata {
 }
 
 /// Answer to a delete: the object while it is on its way out, or a bare status when it is gone.
-fn is_gone(text: &str) -> Result<bool, Fault> {
+fn is_gone(text: &str) -> Result<bool, ApiError> {
     #[derive(Deserialize)]
     struct Answer {
         kind: String,
     }
-    let answer: Answer = serde_json::from_str(text).map_err(Fault::Unreadable)?;
+    let answer: Answer = serde_json::from_str(text).map_err(ApiError::Unreadable)?;
     Ok(answer.kind == "Status")
 }

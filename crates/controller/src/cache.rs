@@ -7,46 +7,46 @@ use std::sync::{Arc, Mutex, PoisonError};
 use planner::Kind;
 use tokio::sync::watch;
 
-use crate::dirty::Dirty;
 use crate::memory::Memory;
-use crate::shelf::{Change, Entry, Shelf};
-use crate::wire::{Child, Place};
+use crate::object_index::{Change, Entry, ObjectIndex};
+use crate::pending_jobs::PendingJobs;
+use crate::wire::{Child, ObjectKey};
 
-/// One shelf per kind of child.
+/// One index per kind of child.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    shelves: Mutex<BTreeMap<Kind, Shelf>>,
+    indexes: Mutex<BTreeMap<Kind, ObjectIndex>>,
     unlisted: watch::Sender<BTreeSet<Kind>>,
-    needed: watch::Sender<BTreeSet<Kind>>,
+    requested: watch::Sender<BTreeSet<Kind>>,
     memory: Arc<Memory>,
-    dirty: Arc<Dirty>,
+    pending: Arc<PendingJobs>,
 }
 
 impl Cache {
-    /// Empty shelves for these kinds; none of them counts as known before its first list.
-    pub(crate) fn new(kinds: &[Kind], memory: Arc<Memory>, dirty: Arc<Dirty>) -> Self {
-        let shelves = kinds
+    /// Empty indexes for these kinds; none of them counts as known before its first list.
+    pub(crate) fn new(kinds: &[Kind], memory: Arc<Memory>, pending: Arc<PendingJobs>) -> Self {
+        let indexes = kinds
             .iter()
-            .map(|kind| (kind.clone(), Shelf::default()))
+            .map(|kind| (kind.clone(), ObjectIndex::default()))
             .collect();
         let unlisted = watch::Sender::new(kinds.iter().cloned().collect());
         Self {
-            shelves: Mutex::new(shelves),
+            indexes: Mutex::new(indexes),
             unlisted,
-            needed: watch::Sender::default(),
+            requested: watch::Sender::default(),
             memory,
-            dirty,
+            pending,
         }
     }
 
     /// Makes room for more kinds, and returns those that are new: they do not count as known before
     /// their first list.
-    pub(crate) fn expect(&self, kinds: &[Kind]) -> Vec<Kind> {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |kind: &&Kind| !shelves.contains_key(*kind);
+    pub(crate) fn add_kinds(&self, kinds: &[Kind]) -> Vec<Kind> {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |kind: &&Kind| !indexes.contains_key(*kind);
         let new: Vec<Kind> = kinds.iter().filter(is_new).cloned().collect();
         for kind in &new {
-            shelves.insert(kind.clone(), Shelf::default());
+            indexes.insert(kind.clone(), ObjectIndex::default());
         }
         self.unlisted
             .send_modify(|unlisted| unlisted.extend(new.iter().cloned()));
@@ -55,7 +55,7 @@ impl Cache {
 
     /// Returns once every kind was listed that all jobs have, and those that these jobs have besides.
     /// What only jobs of another API have may be forbidden to us without harm to these.
-    pub(crate) async fn listed(&self, besides: &[Kind]) {
+    pub(crate) async fn wait_listed(&self, besides: &[Kind]) {
         let counts = |kind: &Kind| kind.is_everyones() || besides.contains(kind);
         let mut unlisted = self.unlisted.subscribe();
         let all = unlisted
@@ -76,102 +76,104 @@ impl Cache {
     }
 
     /// A job needs an object of this kind.
-    pub(crate) fn need(&self, kind: &Kind) {
-        self.needed
-            .send_if_modified(|needed| needed.insert(kind.clone()));
+    pub(crate) fn request_kind(&self, kind: &Kind) {
+        self.requested
+            .send_if_modified(|requested| requested.insert(kind.clone()));
     }
 
     /// Returns once a job needs an object of this kind.
-    pub(crate) async fn needed(&self, kind: &Kind) {
-        let mut needed = self.needed.subscribe();
-        let some = needed.wait_for(|needed| needed.contains(kind)).await;
+    pub(crate) async fn kind_requested(&self, kind: &Kind) {
+        let mut requested = self.requested.subscribe();
+        let some = requested
+            .wait_for(|requested| requested.contains(kind))
+            .await;
         some.expect("the sender lives as long as the cache");
     }
 
     /// Reads, or takes in an answer to one of our own requests. Nobody is woken by it.
-    pub(crate) fn on<T>(&self, kind: &Kind, look: impl FnOnce(&mut Shelf) -> T) -> T {
-        // A panic while the lock was held cannot leave a shelf half changed for longer than the
+    pub(crate) fn with<T>(&self, kind: &Kind, look: impl FnOnce(&mut ObjectIndex) -> T) -> T {
+        // A panic while the lock was held cannot leave an index half changed for longer than the
         // next relist, so a poisoned lock is no reason to stop.
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        look(shelves.entry(kind.clone()).or_default())
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        look(indexes.entry(kind.clone()).or_default())
     }
 
     /// The watch showed an object.
-    pub(crate) fn shown(&self, kind: &Kind, child: Child) {
-        let place = child.place.clone();
-        let change = self.on(kind, |shelf| shelf.shown(child));
-        self.follow(kind, &place, change);
+    pub(crate) fn watch_applied(&self, kind: &Kind, child: Child) {
+        let key = child.key.clone();
+        let change = self.with(kind, |index| index.watch_applied(child));
+        self.publish(kind, &key, change);
     }
 
     /// The watch showed an object's end.
-    pub(crate) fn ended(&self, kind: &Kind, child: &Child) {
-        let change = self.on(kind, |shelf| shelf.ended(child));
-        self.follow(kind, &child.place, change);
+    pub(crate) fn watch_deleted(&self, kind: &Kind, child: &Child) {
+        let change = self.with(kind, |index| index.watch_deleted(child));
+        self.publish(kind, &child.key, change);
     }
 
     /// A relist showed an object.
-    pub(crate) fn relist_shown(&self, kind: &Kind, child: Child) {
-        let place = child.place.clone();
-        let change = self.on(kind, |shelf| shelf.listed(child));
-        self.follow(kind, &place, change);
+    pub(crate) fn relist_applied(&self, kind: &Kind, child: Child) {
+        let key = child.key.clone();
+        let change = self.with(kind, |index| index.relist_applied(child));
+        self.publish(kind, &key, change);
     }
 
-    /// A relist ended. Returns the places that only our own writes tell of.
-    pub(crate) fn relist_ended(&self, kind: &Kind) -> Vec<Place> {
-        let (gone, doubtful) = self.on(kind, Shelf::relisted);
+    /// A relist ended. Returns the keys that only our own writes tell of.
+    pub(crate) fn relist_done(&self, kind: &Kind) -> Vec<ObjectKey> {
+        let (gone, unconfirmed_keys) = self.with(kind, ObjectIndex::relist_done);
         for entry in gone {
-            let place = entry.child.place.clone();
-            self.follow(
+            let key = entry.child.key.clone();
+            self.publish(
                 kind,
-                &place,
+                &key,
                 Change {
                     gone: Some(entry),
-                    news_for: None,
+                    changed_job: None,
                 },
             );
         }
         self.set_listed(kind);
-        doubtful
+        unconfirmed_keys
     }
 
     /// This very object turned out to be gone.
-    pub(crate) fn found_absent(&self, kind: &Kind, place: &Place) {
-        let entry = self.on(kind, |shelf| {
-            let entry = shelf.get(place).cloned()?;
-            shelf.absent(place, &entry.child.uid);
+    pub(crate) fn confirm_absent(&self, kind: &Kind, key: &ObjectKey) {
+        let entry = self.with(kind, |index| {
+            let entry = index.get(key).cloned()?;
+            index.absent(key, &entry.child.uid);
             Some(entry)
         });
-        self.follow(
+        self.publish(
             kind,
-            place,
+            key,
             Change {
                 gone: entry,
-                news_for: None,
+                changed_job: None,
             },
         );
     }
 
-    fn follow(&self, kind: &Kind, place: &Place, change: Change) {
-        let Change { gone, news_for } = change;
-        // Now that the watch speaks of the place, what we thought of it no longer counts.
-        let freed = self.memory.release(kind, place);
+    fn publish(&self, kind: &Kind, key: &ObjectKey, change: Change) {
+        let Change { gone, changed_job } = change;
+        // Now that the watch speaks of the key, what we thought of it no longer counts.
+        let freed = self.memory.release_name(kind, key);
         let left = gone.as_ref().and_then(|entry| entry.child.job());
         if let Some(Entry {
             child,
-            doomed: false,
+            delete_requested: false,
             ..
         }) = &gone
             && let Some(owner) = &child.owner
         {
-            self.memory.doubt_key(&owner.uid);
+            self.memory.invalidate_key(&owner.uid);
         }
-        for job in [freed, left, news_for].into_iter().flatten() {
-            self.touch(&job);
+        for job in [freed, left, changed_job].into_iter().flatten() {
+            self.enqueue(&job);
         }
     }
 
-    fn touch(&self, job: &Place) {
+    fn enqueue(&self, job: &ObjectKey) {
         self.memory.child_changed(job);
-        self.dirty.mark(job);
+        self.pending.enqueue(job);
     }
 }

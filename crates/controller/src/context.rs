@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) priorities: Priorities,
     /// How far the watch may lag behind our own writes before we ask the API server.
-    pub(crate) patience: Duration,
+    pub(crate) watch_lag_max: Duration,
 }
 
 /// The job's name for people.

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::fault::{Fault, Retry};
+use crate::api_error::{ApiError, Retry};
 
 /// A pass that could not be finished.
 #[derive(Debug, Error)]
@@ -14,7 +14,7 @@ pub(crate) enum Error {
         job: String,
         what: String,
         #[source]
-        source: Fault,
+        source: ApiError,
     },
     /// A change could not be made.
     #[error("{what} for job {job}")]
@@ -22,18 +22,18 @@ pub(crate) enum Error {
         job: String,
         what: String,
         #[source]
-        source: Fault,
+        source: ApiError,
     },
     /// The status could not be written.
     #[error("writing the status of job {job}")]
     Report {
         job: String,
         #[source]
-        source: Fault,
+        source: ApiError,
     },
     /// The plan breaks a law: a mistake of ours, so nothing was done.
     #[error("the plan for job {job} was not carried out, because it breaks a law: {law}")]
-    Unlawful { job: String, law: String },
+    InvariantViolated { job: String, law: String },
     /// A pass panicked: a mistake of ours that must not stop the other jobs.
     #[error("the pass over job {job} panicked: {message}")]
     Panicked { job: String, message: String },
@@ -49,7 +49,7 @@ impl Error {
                 Retry::OnChange | Retry::Backoff => Retry::Backoff,
                 Retry::Soon => Retry::Soon,
             },
-            Self::Unlawful { .. } | Self::Panicked { .. } => Retry::Backoff,
+            Self::InvariantViolated { .. } | Self::Panicked { .. } => Retry::Backoff,
         }
     }
 
@@ -67,7 +67,7 @@ impl Error {
             Self::Observe { .. } => "observe",
             Self::Apply { .. } => "apply",
             Self::Report { .. } => "report",
-            Self::Unlawful { .. } => "unlawful",
+            Self::InvariantViolated { .. } => "unlawful",
             Self::Panicked { .. } => "panicked",
         }
     }
@@ -98,7 +98,7 @@ mod tests {
         let error = Error::Apply {
             job: "team-a/ring".to_owned(),
             what: "creating Pod ring-worker-0".to_owned(),
-            source: Fault::Unanswered { secs: 10 },
+            source: ApiError::TimedOut { secs: 10 },
         };
         assert_eq!(
             error.to_string(),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_waited_out_only_where_an_event_must_follow() {
-        let conflict = || Fault::Answered {
+        let conflict = || ApiError::Answered {
             code: 409,
             reason: "Conflict".to_owned(),
             message: String::new(),

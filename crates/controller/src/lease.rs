@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, Target};
+use crate::api_error::ApiError;
 use crate::error::chain;
-use crate::fault::Fault;
 use crate::wire::named_resource;
 
 /// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
@@ -37,13 +37,13 @@ pub(crate) struct Lease {
     resource: ApiResource,
     namespace: String,
     identity: String,
-    sight: Option<Sight>,
+    last_seen: Option<LastSeen>,
 }
 
 /// The lease as last seen.
 #[derive(Clone, Debug, PartialEq)]
-struct Sight {
-    stored: Stored,
+struct LastSeen {
+    stored: StoredLease,
     whole: Value,
     /// When we first saw it exactly so.
     since: Instant,
@@ -51,7 +51,7 @@ struct Sight {
 
 /// What matters of a stored Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-struct Stored {
+struct StoredLease {
     metadata: Metadata,
     #[serde(default)]
     spec: Spec,
@@ -74,7 +74,7 @@ struct Spec {
 
 /// What to do about a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
+enum LeaseAction {
     /// It is ours already.
     Renew,
     /// It is nobody's.
@@ -84,17 +84,17 @@ enum Move {
 }
 
 /// The whole policy, without a clock.
-fn decide(spec: &Spec, unchanged_for: Duration, me: &str) -> Move {
+fn decide(spec: &Spec, unchanged_for: Duration, me: &str) -> LeaseAction {
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
     let term = spec
         .lease_duration_seconds
         .map_or(DURATION, Duration::from_secs);
     if holder == me {
-        Move::Renew
+        LeaseAction::Renew
     } else if holder.is_empty() || unchanged_for > term {
-        Move::Take
+        LeaseAction::Take
     } else {
-        Move::Wait
+        LeaseAction::Wait
     }
 }
 
@@ -117,7 +117,7 @@ impl Lease {
             resource,
             namespace,
             identity,
-            sight: None,
+            last_seen: None,
         })
     }
 
@@ -128,14 +128,14 @@ impl Lease {
             match self.try_once().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(Fault::Answered {
+                Err(ApiError::Answered {
                     code: 404, message, ..
                 }) => bail!(
                     "the namespace of the lock is missing ({message}): create namespace {} or \
                      name another one with --lock-namespace",
                     self.namespace
                 ),
-                Err(fault) => tracing::warn!(error = chain(&fault), "cannot look at the lease"),
+                Err(error) => tracing::warn!(error = chain(&error), "cannot look at the lease"),
             }
             tokio::time::sleep(RETRY_EVERY).await;
         }
@@ -159,7 +159,7 @@ impl Lease {
                     tracing::error!("another operator took the lease");
                     return;
                 }
-                Ok(Err(fault)) => tracing::warn!(error = chain(&fault), "cannot renew the lease"),
+                Ok(Err(error)) => tracing::warn!(error = chain(&error), "cannot renew the lease"),
                 Err(_) => {}
             }
             if Instant::now() >= give_up {
@@ -176,12 +176,12 @@ impl Lease {
     /// Hands the lease over, so that a standby need not wait for it to run out.
     pub(crate) async fn release(&mut self) {
         let mut released = self.try_release().await;
-        if let Err(Fault::Answered { code: 409, .. }) = released {
+        if let Err(ApiError::Answered { code: 409, .. }) = released {
             // We were stopped in the middle of a renewal, whose answer we did not see.
-            self.sight = None;
+            self.last_seen = None;
             released = match self.within(self.api.get(self.target())).await {
                 Ok(text) => self.see(&text),
-                Err(fault) => Err(fault),
+                Err(error) => Err(error),
             };
             if released.is_ok() {
                 released = self.try_release().await;
@@ -189,15 +189,19 @@ impl Lease {
         }
         match released {
             Ok(()) => tracing::info!("lease released"),
-            Err(fault) => tracing::warn!(error = chain(&fault), "cannot release the lease"),
+            Err(error) => tracing::warn!(error = chain(&error), "cannot release the lease"),
         }
     }
 
-    async fn try_release(&self) -> Result<(), Fault> {
-        let Some(sight) = self.sight.as_ref().filter(|sight| self.holds(sight)) else {
+    async fn try_release(&self) -> Result<(), ApiError> {
+        let Some(last_seen) = self
+            .last_seen
+            .as_ref()
+            .filter(|last_seen| self.holds(last_seen))
+        else {
             return Ok(());
         };
-        let mut whole = sight.whole.clone();
+        let mut whole = last_seen.whole.clone();
         whole["spec"]["holderIdentity"] = "".into();
         // As client-go does it: the term of a lease that nobody holds is short.
         whole["spec"]["leaseDurationSeconds"] = 1.into();
@@ -207,80 +211,91 @@ impl Lease {
             .map(drop)
     }
 
-    fn holds(&self, sight: &Sight) -> bool {
-        sight.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
+    fn holds(&self, last_seen: &LastSeen) -> bool {
+        last_seen.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
     }
 
     /// True if we lead now. A conflicting write may not have been a contender's, so that one is
     /// worth a second look.
-    async fn try_once(&mut self) -> Result<bool, Fault> {
+    async fn try_once(&mut self) -> Result<bool, ApiError> {
         match self.look_and_write().await {
-            Err(Fault::Answered { code: 409, .. }) => {
-                self.sight = None;
+            Err(ApiError::Answered { code: 409, .. }) => {
+                self.last_seen = None;
                 self.look_and_write().await
             }
             other => other,
         }
     }
 
-    async fn look_and_write(&mut self) -> Result<bool, Fault> {
+    async fn look_and_write(&mut self) -> Result<bool, ApiError> {
         // A leader knows the lease as it wrote it, so it need not look before it renews.
-        if !self.sight.as_ref().is_some_and(|sight| self.holds(sight)) {
+        if !self
+            .last_seen
+            .as_ref()
+            .is_some_and(|last_seen| self.holds(last_seen))
+        {
             match self.within(self.api.get(self.target())).await {
                 Ok(text) => self.see(&text)?,
-                Err(Fault::Answered { code: 404, .. }) => return self.create().await,
-                Err(fault) => return Err(fault),
+                Err(ApiError::Answered { code: 404, .. }) => return self.create().await,
+                Err(error) => return Err(error),
             }
         }
-        let sight = self.sight.clone().expect("the lease was just seen");
-        let action = decide(&sight.stored.spec, sight.since.elapsed(), &self.identity);
-        if action == Move::Wait {
+        let last_seen = self.last_seen.clone().expect("the lease was just seen");
+        let action = decide(
+            &last_seen.stored.spec,
+            last_seen.since.elapsed(),
+            &self.identity,
+        );
+        if action == LeaseAction::Wait {
             return Ok(false);
         }
-        let mut whole = sight.whole;
-        self.sign(&mut whole["spec"], &sight.stored.spec, action);
+        let mut whole = last_seen.whole;
+        self.sign(&mut whole["spec"], &last_seen.stored.spec, action);
         let text = self.within(self.api.replace(self.target(), &whole)).await?;
         self.see(&text)?;
         Ok(true)
     }
 
-    async fn create(&mut self) -> Result<bool, Fault> {
+    async fn create(&mut self) -> Result<bool, ApiError> {
         let mut lease = json!({
             "apiVersion": self.resource.api_version,
             "kind": self.resource.kind,
             "metadata": {"name": LEASE_NAME, "namespace": self.namespace},
             "spec": {},
         });
-        self.sign(&mut lease["spec"], &Spec::default(), Move::Take);
+        self.sign(&mut lease["spec"], &Spec::default(), LeaseAction::Take);
         match self.within(self.api.create(self.target(), &lease)).await {
             Ok(text) => {
                 self.see(&text)?;
                 Ok(true)
             }
-            Err(fault) if fault.is_already_exists() => Ok(false),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    fn sign(&self, spec: &mut Value, before: &Spec, action: Move) {
+    fn sign(&self, spec: &mut Value, before: &Spec, action: LeaseAction) {
         let now = now();
         let transitions = before.lease_transitions.unwrap_or(0);
         spec["holderIdentity"] = self.identity.as_str().into();
         spec["leaseDurationSeconds"] = DURATION.as_secs().into();
         spec["renewTime"] = now.as_str().into();
-        if action == Move::Take {
+        if action == LeaseAction::Take {
             spec["acquireTime"] = now.into();
             let first = before.holder_identity.is_none() && before.acquire_time.is_none();
             spec["leaseTransitions"] = (transitions + i64::from(!first)).into();
         }
     }
 
-    fn see(&mut self, text: &str) -> Result<(), Fault> {
-        let whole: Value = serde_json::from_str(text).map_err(Fault::Unreadable)?;
-        let stored = Stored::deserialize(&whole).map_err(Fault::Unreadable)?;
-        let known = self.sight.as_ref().filter(|sight| sight.stored == stored);
-        let since = known.map_or_else(Instant::now, |sight| sight.since);
-        self.sight = Some(Sight {
+    fn see(&mut self, text: &str) -> Result<(), ApiError> {
+        let whole: Value = serde_json::from_str(text).map_err(ApiError::Unreadable)?;
+        let stored = StoredLease::deserialize(&whole).map_err(ApiError::Unreadable)?;
+        let known = self
+            .last_seen
+            .as_ref()
+            .filter(|last_seen| last_seen.stored == stored);
+        let since = known.map_or_else(Instant::now, |last_seen| last_seen.since);
+        self.last_seen = Some(LastSeen {
             stored,
             whole,
             since,
@@ -298,9 +313,9 @@ impl Lease {
 
     async fn within(
         &self,
-        request: impl Future<Output = Result<String, Fault>>,
-    ) -> Result<String, Fault> {
-        let unanswered = Fault::Unanswered {
+        request: impl Future<Output = Result<String, ApiError>>,
+    ) -> Result<String, ApiError> {
+        let unanswered = ApiError::TimedOut {
             secs: REQUEST_MAX.as_secs(),
         };
         tokio::time::timeout(REQUEST_MAX, request)
@@ -329,16 +344,16 @@ mod tests {
     #[test]
     fn a_lease_is_taken_when_free_or_unchanged_for_its_term() {
         for (holder, term, unchanged, expected) in [
-            (Some("me"), Some(15), 0, Move::Renew),
-            (Some("me"), Some(15), 99, Move::Renew),
-            (Some("you"), Some(15), 0, Move::Wait),
-            (Some("you"), Some(15), 15, Move::Wait),
-            (Some("you"), Some(15), 16, Move::Take),
-            (Some("you"), None, 15, Move::Wait),
-            (Some("you"), None, 16, Move::Take),
-            (Some("you"), Some(60), 16, Move::Wait),
-            (Some(""), Some(15), 0, Move::Take),
-            (None, None, 0, Move::Take),
+            (Some("me"), Some(15), 0, LeaseAction::Renew),
+            (Some("me"), Some(15), 99, LeaseAction::Renew),
+            (Some("you"), Some(15), 0, LeaseAction::Wait),
+            (Some("you"), Some(15), 15, LeaseAction::Wait),
+            (Some("you"), Some(15), 16, LeaseAction::Take),
+            (Some("you"), None, 15, LeaseAction::Wait),
+            (Some("you"), None, 16, LeaseAction::Take),
+            (Some("you"), Some(60), 16, LeaseAction::Wait),
+            (Some(""), Some(15), 0, LeaseAction::Take),
+            (None, None, 0, LeaseAction::Take),
         ] {
             let spec = held_by(holder, term);
             let decided = decide(&spec, Duration::from_secs(unchanged), "me");

@@ -5,34 +5,34 @@
 //! the planner decides.
 
 mod admin;
-mod announce;
 mod api;
+mod api_error;
 mod apply;
 pub mod args;
 mod cache;
 mod certificates;
 mod connect;
 mod context;
-mod dirty;
 mod error;
-mod fault;
+mod events;
 mod keys;
 mod lease;
 mod memory;
 mod merge;
 mod metrics;
 mod mounts;
+mod object_index;
 mod observe;
-mod patience;
+mod pending_jobs;
 mod priorities;
 mod reconcile;
 mod report;
 mod retry;
 mod run;
-mod shelf;
 mod signal;
 pub mod telemetry;
 mod watch;
+mod watch_backoff;
 mod wire;
 
 pub use run::{Scope, operate, run};

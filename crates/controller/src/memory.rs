@@ -10,8 +10,8 @@ use planner::Kind;
 use planner::observed::{Pod, Refusal};
 use tokio::time::Instant;
 
-use crate::mounts::Heard;
-use crate::wire::{Place, UserJob};
+use crate::mounts::MountEvents;
+use crate::wire::{ObjectKey, UserJob};
 
 /// A refused object is tried again after this long, then twice as long each time…
 const REFUSED_FIRST: Duration = Duration::from_secs(5);
@@ -30,8 +30,8 @@ const FAILURES_TO_REPORT: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     jobs: Mutex<HashMap<String, JobMemory>>,
-    taken: Mutex<BTreeMap<(Kind, Place), Taken>>,
-    changed: Mutex<HashMap<Place, Instant>>,
+    taken: Mutex<BTreeMap<(Kind, ObjectKey), Taken>>,
+    changed: Mutex<HashMap<ObjectKey, Instant>>,
 }
 
 /// What we know of one job, by UID.
@@ -44,15 +44,15 @@ pub(crate) struct JobMemory {
     /// What is known of the key Secret.
     pub(crate) key: KeySecret,
     /// The API server was asked for the launcher's Job, which the watch did not show.
-    pub(crate) launcher_sought: bool,
+    pub(crate) launcher_looked_up: bool,
     /// Which generation was told of by events alone, because its status cannot be written.
-    pub(crate) told_without_status: Option<i64>,
+    pub(crate) status_rejected_generation: Option<i64>,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
     /// What kubelets said of pods that do not begin.
-    pub(crate) heard: Option<Heard>,
+    pub(crate) mount_events: Option<MountEvents>,
     /// Since when pods wait, by UID: no pod says so itself.
     waiting_since: BTreeMap<(String, String), Timestamp>,
 }
@@ -78,7 +78,7 @@ struct Refused {
 
 #[derive(Debug)]
 struct Taken {
-    job: Place,
+    job: ObjectKey,
     delay: Duration,
     retry_at: Timestamp,
 }
@@ -94,7 +94,7 @@ impl Memory {
 
     /// Looks at, or changes, what is known of a job. Of a job that was deleted meanwhile, nothing
     /// is known and nothing will be remembered.
-    pub(crate) fn on<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
+    pub(crate) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
         match lock(&self.jobs).get_mut(uid) {
             Some(job) => look(job),
             None => look(&mut JobMemory::default()),
@@ -102,7 +102,7 @@ impl Memory {
     }
 
     /// The job is gone.
-    pub(crate) fn forget(&self, uid: &str, job: &Place) {
+    pub(crate) fn forget(&self, uid: &str, job: &ObjectKey) {
         lock(&self.jobs).remove(uid);
         lock(&self.taken).retain(|_, taken| taken.job != *job);
         lock(&self.changed).remove(job);
@@ -110,14 +110,14 @@ impl Memory {
 
     /// Something happened to a child that we did not do: ask for the key Secret again, which we
     /// do not watch.
-    pub(crate) fn doubt_key(&self, uid: &str) {
+    pub(crate) fn invalidate_key(&self, uid: &str) {
         if let Some(job) = lock(&self.jobs).get_mut(uid) {
             job.key = KeySecret::Unknown;
         }
     }
 
     /// A child of the job changed just now.
-    pub(crate) fn child_changed(&self, job: &Place) {
+    pub(crate) fn child_changed(&self, job: &ObjectKey) {
         let mut changed = lock(&self.changed);
         // Anybody may label pods as ours and name owners that do not exist.
         if changed.len() >= CHANGES_MAX {
@@ -127,14 +127,20 @@ impl Memory {
     }
 
     /// When a child of the job last changed.
-    pub(crate) fn last_change(&self, job: &Place) -> Option<Instant> {
+    pub(crate) fn last_change(&self, job: &ObjectKey) -> Option<Instant> {
         lock(&self.changed).get(job).copied()
     }
 
     /// Somebody else's object holds the name.
-    pub(crate) fn take(&self, kind: &Kind, place: &Place, job: Place, now: Timestamp) {
+    pub(crate) fn mark_name_taken(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        job: ObjectKey,
+        now: Timestamp,
+    ) {
         let mut taken = lock(&self.taken);
-        let key = (kind.clone(), place.clone());
+        let key = (kind.clone(), key.clone());
         let delay = doubled(
             taken.get(&key).map(|taken| taken.delay),
             TAKEN_FIRST,
@@ -151,35 +157,35 @@ impl Memory {
     }
 
     /// When it makes sense to try the name again, if that is not now.
-    pub(crate) fn taken_until(
+    pub(crate) fn name_taken_until(
         &self,
         kind: &Kind,
-        place: &Place,
+        key: &ObjectKey,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let taken = lock(&self.taken);
         if taken.is_empty() {
             return None;
         }
-        let until = taken.get(&(kind.clone(), place.clone()))?.retry_at;
+        let until = taken.get(&(kind.clone(), key.clone()))?.retry_at;
         (until > now).then_some(until)
     }
 
     /// The name is free, or is told of by the watch. Returns the job that waited for it.
-    pub(crate) fn release(&self, kind: &Kind, place: &Place) -> Option<Place> {
+    pub(crate) fn release_name(&self, kind: &Kind, key: &ObjectKey) -> Option<ObjectKey> {
         let mut taken = lock(&self.taken);
         if taken.is_empty() {
             return None;
         }
         taken
-            .remove(&(kind.clone(), place.clone()))
+            .remove(&(kind.clone(), key.clone()))
             .map(|taken| taken.job)
     }
 }
 
 impl JobMemory {
     /// Says of every pod that waits since when it does.
-    pub(crate) fn date_waits<'p>(
+    pub(crate) fn fill_waiting_since<'p>(
         &mut self,
         pods: impl Iterator<Item = &'p mut Pod>,
         now: Timestamp,
@@ -206,7 +212,7 @@ impl JobMemory {
     }
 
     /// A changed job deserves another try at once.
-    pub(crate) fn see_generation(&mut self, generation: i64) {
+    pub(crate) fn observe_generation(&mut self, generation: i64) {
         if generation != self.generation {
             self.generation = generation;
             self.refused.clear();
@@ -214,7 +220,7 @@ impl JobMemory {
     }
 
     /// The API server said no.
-    pub(crate) fn refuse(
+    pub(crate) fn record_refusal(
         &mut self,
         kind: Kind,
         name: String,
@@ -248,7 +254,7 @@ impl JobMemory {
     }
 
     /// The API server said yes.
-    pub(crate) fn accept(&mut self, kind: &Kind, name: &str) {
+    pub(crate) fn clear_refusal(&mut self, kind: &Kind, name: &str) {
         if !self.refused.is_empty() {
             self.refused.remove(&(kind.clone(), name.to_owned()));
         }
@@ -287,12 +293,12 @@ mod tests {
         Timestamp::from_second(second).expect("a small number of seconds is a time")
     }
 
-    fn place() -> Place {
-        Place::new("team-a", "ring")
+    fn key() -> ObjectKey {
+        ObjectKey::new("team-a", "ring")
     }
 
-    fn job() -> Place {
-        Place::new("team-a", "job")
+    fn job() -> ObjectKey {
+        ObjectKey::new("team-a", "job")
     }
 
     #[test]
@@ -300,22 +306,22 @@ mod tests {
         let mut memory = JobMemory::default();
         let mut waits = Vec::new();
         for _ in 0..6 {
-            memory.refuse(Kind::Pod, "w".to_owned(), 403, "quota".to_owned(), at(0));
+            memory.record_refusal(Kind::Pod, "w".to_owned(), 403, "quota".to_owned(), at(0));
             waits.push(memory.refusals()[0].retry_at.as_second());
         }
         assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
-        memory.accept(&Kind::Pod, "w");
+        memory.clear_refusal(&Kind::Pod, "w");
         assert!(memory.refusals().is_empty());
     }
 
     #[test]
     fn a_new_generation_is_tried_at_once() {
         let mut memory = JobMemory::default();
-        memory.see_generation(1);
-        memory.refuse(Kind::Job, "l".to_owned(), 422, "bad".to_owned(), at(0));
-        memory.see_generation(1);
+        memory.observe_generation(1);
+        memory.record_refusal(Kind::Job, "l".to_owned(), 422, "bad".to_owned(), at(0));
+        memory.observe_generation(1);
         assert_eq!(memory.refusals().len(), 1);
-        memory.see_generation(2);
+        memory.observe_generation(2);
         assert!(memory.refusals().is_empty());
     }
 
@@ -323,7 +329,7 @@ mod tests {
     fn a_failing_server_is_reported_only_when_it_goes_on() {
         let mut memory = JobMemory::default();
         for expected in [0, 0, 1] {
-            memory.refuse(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
+            memory.record_refusal(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
             assert_eq!(memory.refusals().len(), expected);
         }
     }
@@ -331,33 +337,33 @@ mod tests {
     #[test]
     fn a_taken_name_is_tried_again_after_a_growing_while_or_when_freed() {
         let memory = Memory::default();
-        memory.take(&Kind::Service, &place(), job(), at(10));
+        memory.mark_name_taken(&Kind::Service, &key(), job(), at(10));
         assert!(
             memory
-                .taken_until(&Kind::Service, &place(), at(10))
+                .name_taken_until(&Kind::Service, &key(), at(10))
                 .is_some()
         );
         assert!(
             memory
-                .taken_until(&Kind::Service, &place(), at(11))
+                .name_taken_until(&Kind::Service, &key(), at(11))
                 .is_none()
         );
         assert!(
             memory
-                .taken_until(&Kind::ConfigMap, &place(), at(10))
+                .name_taken_until(&Kind::ConfigMap, &key(), at(10))
                 .is_none()
         );
         for _ in 0..10 {
-            memory.take(&Kind::Service, &place(), job(), at(20));
+            memory.mark_name_taken(&Kind::Service, &key(), job(), at(20));
         }
         assert_eq!(
-            memory.taken_until(&Kind::Service, &place(), at(20)),
+            memory.name_taken_until(&Kind::Service, &key(), at(20)),
             Some(at(50))
         );
-        assert_eq!(memory.release(&Kind::Service, &place()), Some(job()));
+        assert_eq!(memory.release_name(&Kind::Service, &key()), Some(job()));
         assert!(
             memory
-                .taken_until(&Kind::Service, &place(), at(20))
+                .name_taken_until(&Kind::Service, &key(), at(20))
                 .is_none()
         );
     }

@@ -11,8 +11,8 @@ use planner::observed::{Pod, PodPhase, Waiting};
 use serde::Deserialize;
 
 use crate::api::Target;
+use crate::api_error::ApiError;
 use crate::context::Context;
-use crate::fault::Fault;
 use crate::wire;
 
 /// An ordinary pod has begun by then.
@@ -26,7 +26,7 @@ const TRIED: SignedDuration = SignedDuration::from_secs(12);
 
 /// What was heard of pods that do not begin.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct MountEvents {
     ask_again: Timestamp,
     delay: Duration,
     events: Vec<Event>,
@@ -71,23 +71,38 @@ pub(crate) async fn explain(
     if due > now {
         return Some(due);
     }
-    let known = context.memory.on(&owner.uid, |memory| memory.heard.clone());
-    let heard = match known {
-        Some(heard) if heard.ask_again > now => heard,
-        known => ask(context, owner, known.map(|heard| heard.delay), now).await,
+    let known = context
+        .memory
+        .with(&owner.uid, |memory| memory.mount_events.clone());
+    let mount_events = match known {
+        Some(mount_events) if mount_events.ask_again > now => mount_events,
+        known => {
+            ask(
+                context,
+                owner,
+                known.map(|mount_events| mount_events.delay),
+                now,
+            )
+            .await
+        }
     };
     for pod in &mut pods {
-        pod.waiting = heard.failed_mount(pod);
+        pod.waiting = mount_events.failed_mount(pod);
     }
-    Some(heard.ask_again)
+    Some(mount_events.ask_again)
 }
 
 /// A fault is as good as no answer: nothing else of the job depends on it.
-async fn ask(context: &Context, owner: &Owner, delay: Option<Duration>, now: Timestamp) -> Heard {
-    let events = failed_mounts(context, owner).await.unwrap_or_else(|fault| {
+async fn ask(
+    context: &Context,
+    owner: &Owner,
+    delay: Option<Duration>,
+    now: Timestamp,
+) -> MountEvents {
+    let events = failed_mounts(context, owner).await.unwrap_or_else(|error| {
         tracing::warn!(
             job = %format_args!("{}/{}", owner.namespace, owner.name),
-            "cannot read the events of pods that do not begin: {fault}"
+            "cannot read the events of pods that do not begin: {error}"
         );
         Vec::new()
     });
@@ -95,19 +110,19 @@ async fn ask(context: &Context, owner: &Owner, delay: Option<Duration>, now: Tim
         (true, Some(delay)) => (delay * 2).min(AGAIN_MAX),
         (true, None) | (false, _) => AGAIN_FIRST,
     };
-    let heard = Heard {
+    let mount_events = MountEvents {
         ask_again: now + delay,
         delay,
         events,
     };
-    let kept = heard.clone();
+    let kept = mount_events.clone();
     context
         .memory
-        .on(&owner.uid, |memory| memory.heard = Some(kept));
-    heard
+        .with(&owner.uid, |memory| memory.mount_events = Some(kept));
+    mount_events
 }
 
-async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, Fault> {
+async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, ApiError> {
     let resource = wire::named_resource("", "v1", "Event", "events");
     let target = Target {
         resource: &resource,
@@ -116,11 +131,11 @@ async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, F
     };
     let selector = format!("involvedObject.kind=Pod,reason={FAILED_MOUNT}");
     let text = context.api.list_selected(target, &selector).await?;
-    let events: Events = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    let events: Events = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
     Ok(events.items)
 }
 
-impl Heard {
+impl MountEvents {
     /// A volume that is slow to come is waited for; one whose source does not exist, after the
     /// kubelet has tried for a while, is not.
     fn failed_mount(&self, pod: &Pod) -> Option<Waiting> {

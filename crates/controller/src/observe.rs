@@ -13,29 +13,33 @@ use planner::{Job, Kind, Recorded};
 use serde_json::Value;
 
 use crate::api::Target;
+use crate::api_error::ApiError;
 use crate::apply;
 use crate::context::Context;
 use crate::error::Error;
-use crate::fault::Fault;
 use crate::memory::KeySecret;
 use crate::mounts;
-use crate::shelf::Entry;
-use crate::wire::{self, Facts, Identity, Place, Role, UserJob};
+use crate::object_index::Entry;
+use crate::wire::{self, Facts, Identity, ObjectKey, Role, UserJob};
 
 /// A look, and when another one is worth it though nothing may have changed.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     pub(crate) observed: Observed,
-    pub(crate) look_again: Option<Timestamp>,
+    pub(crate) recheck_at: Option<Timestamp>,
 }
 
 /// One look at one job.
-pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Result<Look, Error> {
+pub(crate) async fn observe(
+    context: &Context,
+    job: &Job,
+    recorded: Recorded,
+) -> Result<Observation, Error> {
     find_launcher(context, job, &recorded).await?;
     let key = key(context, job, &recorded).await?;
     let priorities = priorities(context, job).await;
     let now = Timestamp::now();
-    let mut names = Names {
+    let mut names = NameLookup {
         context,
         owner: &job.owner,
         now,
@@ -48,7 +52,7 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
     let pod_group = names.pod_group(job);
-    let key_place = Place::new(&job.owner.namespace, &job.key_name(&context.site));
+    let key_place = ObjectKey::new(&job.owner.namespace, &job.key_name(&context.site));
     let key = match key {
         Slot::Absent
             if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_place) =>
@@ -62,15 +66,15 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
     let retry_at = names.retry_at;
 
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
-    let pods = Pods { context, job };
+    let pods = PodLookup { context, job };
     let (mut launcher_pods, mut workers) =
         (pods.of_launcher(launcher_uid), pods.of_workers(set_uid));
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
-    let look_at_mounts = mounts::explain(context, &job.owner, unfinished, now).await;
-    let refused = context.memory.on(&job.owner.uid, |memory| {
-        memory.see_generation(job.owner.generation);
-        memory.date_waits(launcher_pods.iter_mut().chain(&mut workers), now);
+    let recheck_mounts_at = mounts::explain(context, &job.owner, unfinished, now).await;
+    let refused = context.memory.with(&job.owner.uid, |memory| {
+        memory.observe_generation(job.owner.generation);
+        memory.fill_waiting_since(launcher_pods.iter_mut().chain(&mut workers), now);
         memory.refusals()
     });
     let observed = Observed {
@@ -92,16 +96,16 @@ pub(crate) async fn look(context: &Context, job: &Job, recorded: Recorded) -> Re
         priorities,
         job: job.clone(),
     };
-    Ok(Look {
+    Ok(Observation {
         observed,
-        look_again: retry_at.into_iter().chain(look_at_mounts).min(),
+        recheck_at: retry_at.into_iter().chain(recheck_mounts_at).min(),
     })
 }
 
 /// The job as last written by us, while the watch has not caught up with that.
 pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
     let uid = stored.uid().to_owned();
-    let written = context.memory.on(&uid, |memory| {
+    let written = context.memory.with(&uid, |memory| {
         let ahead = |written: &Arc<UserJob>| written.version() > stored.version();
         memory.written = memory.written.take().filter(ahead);
         memory.written.clone().zip(memory.written_at)
@@ -110,13 +114,15 @@ pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Ar
         None => Ok(stored),
         // The watch is never this late, unless the cluster's history was rewritten (etcd
         // restored): then what we wrote may be gone, and only the API server knows.
-        Some((_, at)) if at.elapsed() > context.patience => fetch(context, &stored, &uid).await,
+        Some((_, at)) if at.elapsed() > context.watch_lag_max => {
+            fetch(context, &stored, &uid).await
+        }
         Some((written, _)) => Ok(written),
     }
 }
 
 async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Arc<UserJob>, Error> {
-    let fault = |source| Error::Observe {
+    let error = |source| Error::Observe {
         job: crate::context::label(stored),
         what: "the newest version".to_owned(),
         source,
@@ -126,14 +132,14 @@ async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Ar
         namespace: stored.metadata.namespace.as_deref().unwrap_or_default(),
         name: stored.metadata.name.as_deref().unwrap_or_default(),
     };
-    let text = context.api.get(target).await.map_err(fault)?;
+    let text = context.api.get(target).await.map_err(error)?;
     let mut live: UserJob =
-        serde_json::from_str(&text).map_err(|error| fault(Fault::Unreadable(error)))?;
+        serde_json::from_str(&text).map_err(|source| error(ApiError::Unreadable(source)))?;
     live.slim();
     let live = Arc::new(live);
     context
         .memory
-        .on(uid, |memory| memory.written = Some(Arc::clone(&live)));
+        .with(uid, |memory| memory.written = Some(Arc::clone(&live)));
     Ok(live)
 }
 
@@ -143,17 +149,17 @@ async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Ar
 /// a Job.
 async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Result<(), Error> {
     let (owner, name) = (&job.owner, job.launcher_name());
-    let place = Place::new(&owner.namespace, &name);
-    let sought = context.memory.on(&owner.uid, |memory| {
-        std::mem::replace(&mut memory.launcher_sought, true)
+    let key = ObjectKey::new(&owner.namespace, &name);
+    let looked_up = context.memory.with(&owner.uid, |memory| {
+        std::mem::replace(&mut memory.launcher_looked_up, true)
     });
     let hidden = recorded.outcome.is_none()
         && recorded.seen
         && job.launcher_as == LauncherAs::Job
         && context
             .cache
-            .on(&Kind::Job, |shelf| shelf.get(&place).is_none())
-        && (!sought || !Pods { context, job }.of_launcher(None).is_empty());
+            .with(&Kind::Job, |index| index.get(&key).is_none())
+        && (!looked_up || !PodLookup { context, job }.of_launcher(None).is_empty());
     if !hidden {
         return Ok(());
     }
@@ -172,7 +178,7 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
     if !job.needs_key(&context.site) {
         return Ok(Slot::Absent);
     }
-    let known = context.memory.on(&owner.uid, |memory| memory.key.clone());
+    let known = context.memory.with(&owner.uid, |memory| memory.key.clone());
     match known {
         KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
         KeySecret::Gone => return Ok(Slot::Absent),
@@ -185,15 +191,15 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
         return Ok(Slot::Absent);
     }
     let name = job.key_name(&context.site);
-    let place = Place::new(&owner.namespace, &name);
+    let key = ObjectKey::new(&owner.namespace, &name);
     if context
         .memory
-        .taken_until(&Kind::Secret, &place, Timestamp::now())
+        .name_taken_until(&Kind::Secret, &key, Timestamp::now())
         .is_some()
     {
         return Ok(Slot::Absent);
     }
-    let remember = |key| context.memory.on(&owner.uid, |memory| memory.key = key);
+    let remember = |key| context.memory.with(&owner.uid, |memory| memory.key = key);
     match identity_of(context, owner, &Kind::Secret, &name).await {
         Ok(found) if found.controller.as_deref() == Some(&owner.uid) => {
             remember(KeySecret::Exists(found.uid.clone()));
@@ -203,7 +209,7 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
             note_taken(context, owner, &Kind::Secret, &name);
             Ok(Slot::Absent)
         }
-        Err(Fault::Answered { code: 404, .. }) => {
+        Err(ApiError::Answered { code: 404, .. }) => {
             remember(KeySecret::Gone);
             Ok(Slot::Absent)
         }
@@ -221,7 +227,7 @@ pub(crate) async fn identity_of(
     owner: &Owner,
     kind: &Kind,
     name: &str,
-) -> Result<Identity, Fault> {
+) -> Result<Identity, ApiError> {
     let resource = wire::resource(kind);
     let target = Target {
         resource: &resource,
@@ -229,14 +235,16 @@ pub(crate) async fn identity_of(
         name,
     };
     let text = context.api.get_metadata(target).await?;
-    wire::identity(&text).map_err(Fault::Unreadable)
+    wire::identity(&text).map_err(ApiError::Unreadable)
 }
 
 /// Remembers that somebody else holds a name that a job needs.
 pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &str) {
-    let place = Place::new(&owner.namespace, name);
-    let job = Place::new(&owner.namespace, &owner.name);
-    context.memory.take(kind, &place, job, Timestamp::now());
+    let key = ObjectKey::new(&owner.namespace, name);
+    let job = ObjectKey::new(&owner.namespace, &owner.name);
+    context
+        .memory
+        .mark_name_taken(kind, &key, job, Timestamp::now());
 }
 
 /// Values of the priority classes that the templates name; only a gang scheduler cares.
@@ -263,14 +271,14 @@ async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
 }
 
 /// The names that a job needs, and who holds them.
-struct Names<'a> {
+struct NameLookup<'a> {
     context: &'a Context,
     owner: &'a Owner,
     now: Timestamp,
     retry_at: Vec<Timestamp>,
 }
 
-impl Names<'_> {
+impl NameLookup<'_> {
     fn service(&mut self, job: &Job) -> Slot<Service> {
         match job.host_names {
             HostNames::Service => self.slot(&Kind::Service, &job.service_name(), Facts::service),
@@ -283,7 +291,7 @@ impl Names<'_> {
             None => Slot::Absent,
             Some(scheduler) => {
                 let kind = Kind::pod_group(scheduler);
-                self.context.cache.need(&kind);
+                self.context.cache.request_kind(&kind);
                 self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
             }
         }
@@ -330,10 +338,10 @@ impl Names<'_> {
         name: &str,
         read: impl FnOnce(&Facts) -> Option<T>,
     ) -> Slot<T> {
-        let place = Place::new(&self.owner.namespace, name);
+        let key = ObjectKey::new(&self.owner.namespace, name);
         let uid = &self.owner.uid;
-        let known = self.context.cache.on(kind, |shelf| {
-            let child = &shelf.get(&place)?.child;
+        let known = self.context.cache.with(kind, |index| {
+            let child = &index.get(&key)?.child;
             Some(if child.is_owned_by(uid) {
                 read(&child.facts)
             } else {
@@ -343,13 +351,13 @@ impl Names<'_> {
         match known {
             Some(Some(object)) => Slot::Ours(object),
             Some(None) => Slot::Foreign,
-            None if self.is_taken(kind, &place) => Slot::Foreign,
+            None if self.is_taken(kind, &key) => Slot::Foreign,
             None => Slot::Absent,
         }
     }
 
-    fn is_taken(&mut self, kind: &Kind, place: &Place) -> bool {
-        let until = self.context.memory.taken_until(kind, place, self.now);
+    fn is_taken(&mut self, kind: &Kind, key: &ObjectKey) -> bool {
+        let until = self.context.memory.name_taken_until(kind, key, self.now);
         self.retry_at.extend(until);
         until.is_some()
     }
@@ -364,50 +372,49 @@ impl Names<'_> {
         let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
         let launcher = launcher.map(|name| (name, Some(self.owner.uid.as_str())));
         let workers = (0..job.worker_count()).map(|index| (job.worker_name(index), maker));
-        let places = launcher.into_iter().chain(workers).map(|(name, maker)| {
+        let keys = launcher.into_iter().chain(workers).map(|(name, maker)| {
             let namespace = Arc::clone(&namespace);
             let name = name.into();
-            (Place { namespace, name }, maker)
+            (ObjectKey { namespace, name }, maker)
         });
-        let held: Vec<(Place, Option<bool>)> = self.context.cache.on(&Kind::Pod, |shelf| {
-            let ours = |place: &Place, maker: Option<&str>| {
-                let child = &shelf.get(place)?.child;
+        let held: Vec<(ObjectKey, Option<bool>)> = self.context.cache.with(&Kind::Pod, |index| {
+            let ours = |key: &ObjectKey, maker: Option<&str>| {
+                let child = &index.get(key)?.child;
                 Some(maker.is_some_and(|maker| child.is_owned_by(maker)))
             };
-            places
-                .map(|(place, maker)| {
-                    let ours = ours(&place, maker);
-                    (place, ours)
-                })
-                .collect()
+            keys.map(|(key, maker)| {
+                let ours = ours(&key, maker);
+                (key, ours)
+            })
+            .collect()
         });
-        let foreign = held.into_iter().filter(|(place, ours)| match ours {
+        let foreign = held.into_iter().filter(|(key, ours)| match ours {
             Some(ours) => !ours,
-            None => self.is_taken(&Kind::Pod, place),
+            None => self.is_taken(&Kind::Pod, key),
         });
         foreign
-            .map(|(place, _)| place.name.as_ref().to_owned())
+            .map(|(key, _)| key.name.as_ref().to_owned())
             .collect()
     }
 }
 
 /// The pods of a job.
-struct Pods<'a> {
+struct PodLookup<'a> {
     context: &'a Context,
     job: &'a Job,
 }
 
-impl Pods<'_> {
+impl PodLookup<'_> {
     /// Those that the StatefulSet made, where there is one; otherwise our own.
     fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
         if self.job.workers_as == WorkersAs::StatefulSet {
-            return self.context.cache.on(&Kind::Pod, |shelf| {
-                let own = set.into_iter().flat_map(|set| shelf.owned_by(set));
+            return self.context.cache.with(&Kind::Pod, |index| {
+                let own = set.into_iter().flat_map(|set| index.owned_by(set));
                 own.filter_map(pod).map(|(pod, _)| pod).collect()
             });
         }
-        self.context.cache.on(&Kind::Pod, |shelf| {
-            let own = shelf.owned_by(&self.job.owner.uid).filter_map(pod);
+        self.context.cache.with(&Kind::Pod, |index| {
+            let own = index.owned_by(&self.job.owner.uid).filter_map(pod);
             let workers = own.filter(|(pod, role)| {
                 *role == Role::Worker || self.job.worker_index(&pod.name).is_some()
             });
@@ -420,19 +427,19 @@ impl Pods<'_> {
     fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
         let (uid, name) = (&self.job.owner.uid, self.job.launcher_name());
         if self.job.launcher_as == LauncherAs::Pod {
-            return self.context.cache.on(&Kind::Pod, |shelf| {
-                let own = shelf.owned_by(uid).filter_map(pod).map(|(pod, _)| pod);
+            return self.context.cache.with(&Kind::Pod, |index| {
+                let own = index.owned_by(uid).filter_map(pod).map(|(pod, _)| pod);
                 own.filter(|pod| pod.name == name).collect()
             });
         }
-        self.context.cache.on(&Kind::Pod, |shelf| match launcher {
-            Some(launcher) => shelf
+        self.context.cache.with(&Kind::Pod, |index| match launcher {
+            Some(launcher) => index
                 .owned_by(launcher)
                 .filter_map(pod)
                 .map(|(pod, _)| pod)
                 .collect(),
-            None => shelf
-                .claiming(uid)
+            None => index
+                .job_labelled(uid)
                 .filter(|entry| {
                     let owner = entry.child.owner.as_ref();
                     owner.is_some_and(|owner| owner.kind == "Job" && owner.name == name)
@@ -447,13 +454,13 @@ impl Pods<'_> {
     /// Somebody gave a pod of theirs the labels of our workers.
     fn foreign_in_selection(&self) -> bool {
         let worker = |entry: &Entry| matches!(&entry.child.facts, Facts::Pod(facts) if facts.role == Role::Worker);
-        self.context.cache.on(&Kind::Pod, |shelf| {
-            shelf.claiming(&self.job.owner.uid).any(worker)
+        self.context.cache.with(&Kind::Pod, |index| {
+            index.job_labelled(&self.job.owner.uid).any(worker)
         })
     }
 }
 
 fn pod(entry: &Entry) -> Option<(Pod, Role)> {
     let facts = entry.child.facts.pod()?;
-    Some((facts.pod(&entry.child, entry.doomed), facts.role))
+    Some((facts.pod(&entry.child, entry.delete_requested), facts.role))
 }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::api_error::ApiError;
 use crate::error::chain;
-use crate::fault::Fault;
 use crate::wire::named_resource;
 
 /// A class that was deleted and made anew with another value is noticed after this long.
@@ -33,9 +33,9 @@ impl Priorities {
         }
         let value = match ask(api, class).await {
             Ok(value) => value,
-            Err(fault) if fault.code() == Some(404) => None,
-            Err(fault) => {
-                tracing::warn!(class, error = chain(&fault), "priority class is not known");
+            Err(error) if error.code() == Some(404) => None,
+            Err(error) => {
+                tracing::warn!(class, error = chain(&error), "priority class is not known");
                 // No answer is no reason to forget the last one.
                 return self.lock().get(class).and_then(|(value, _)| *value);
             }
@@ -51,7 +51,7 @@ impl Priorities {
     }
 }
 
-async fn ask(api: &Api, class: &str) -> Result<Option<i32>, Fault> {
+async fn ask(api: &Api, class: &str) -> Result<Option<i32>, ApiError> {
     let resource = named_resource(
         "scheduling.k8s.io",
         "v1",
@@ -60,7 +60,7 @@ async fn ask(api: &Api, class: &str) -> Result<Option<i32>, Fault> {
     );
     let path = Request::new(DynamicObject::url_path(&resource, None));
     let text = api.send(path.get(class, &GetParams::default())).await?;
-    let class: Value = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    let class: Value = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
     Ok(class["value"]
         .as_i64()
         .and_then(|value| i32::try_from(value).ok()))

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::apply;
 use crate::context::{Context, label};
 use crate::error::Error;
-use crate::observe::{self, Look};
-use crate::report::{Said, report};
+use crate::observe::{self, Observation};
+use crate::report::{ReportOutcome, report};
 use crate::retry::SOON;
 use crate::wire::UserJob;
 
@@ -29,7 +29,7 @@ pub(crate) async fn reconcile(
     stored: Arc<UserJob>,
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
-    context.cache.listed(context.served.also_makes).await; // client: watches
+    context.cache.wait_listed(context.served.also_makes).await; // client: watches
     context.memory.begin(stored.uid());
     let start = Instant::now();
     // One job that we do not understand must not stop the others.
@@ -44,7 +44,7 @@ pub(crate) async fn reconcile(
     let come_back = result?;
     context
         .memory
-        .on(stored.uid(), |memory| memory.failures = 0);
+        .with(stored.uid(), |memory| memory.failures = 0);
     Ok(come_back.map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
@@ -62,23 +62,25 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
         if job.metadata.deletion_timestamp.is_some() {
             return release(context, dialect, &whole).await; // client
         }
-        let (said, come_back) = match (dialect.lower)(&whole) {
+        let (outcome, come_back) = match (dialect.lower)(&whole) {
             Err(errors) => {
                 let (finding, now) = (Finding::Invalid(&errors), Timestamp::now());
-                let said = report(context, dialect, &job, &whole, &finding, now);
-                (said.await?, None) // client
+                let outcome = report(context, dialect, &job, &whole, &finding, now);
+                (outcome.await?, None) // client
             }
             Ok(wanted) => {
-                let settled = settle(context, dialect, &wanted, &whole).await?; // client
-                let finding = Finding::Planned(&settled.plan.status);
-                let said = report(context, dialect, &job, &whole, &finding, settled.now);
-                (said.await?, settled.come_back) // client
+                let converged = converge(context, dialect, &wanted, &whole).await?; // client
+                let finding = Finding::Planned(&converged.plan.status);
+                let outcome = report(context, dialect, &job, &whole, &finding, converged.now);
+                (outcome.await?, converged.come_back) // client
             }
         };
-        match said {
-            Said::Written(newer) => job = newer,
-            Said::Later(wait) => return Ok(Some(come_back.map_or(wait, |at| at.min(wait)))),
-            Said::Nothing => return Ok(come_back),
+        match outcome {
+            ReportOutcome::Written(newer) => job = newer,
+            ReportOutcome::Deferred(wait) => {
+                return Ok(Some(come_back.map_or(wait, |at| at.min(wait))));
+            }
+            ReportOutcome::Unchanged => return Ok(come_back),
         }
     }
     Ok(Some(SOON))
@@ -94,30 +96,30 @@ async fn release(
     let Ok(wanted) = (dialect.lower)(whole) else {
         return Ok(None);
     };
-    let settled = settle(context, dialect, &wanted, whole).await?; // client
-    Ok(settled.come_back)
+    let converged = converge(context, dialect, &wanted, whole).await?; // client
+    Ok(converged.come_back)
 }
 
 /// Where a job stands once there is nothing more to do for now.
-struct Settled {
+struct Converged {
     plan: Plan,
     now: Timestamp,
     come_back: Option<Duration>,
 }
 
 /// Observes, plans and applies until there is nothing left to do, or no progress.
-async fn settle(
+async fn converge(
     context: &Context,
     dialect: &Dialect,
     job: &Job,
     whole: &Value,
-) -> Result<Settled, Error> {
+) -> Result<Converged, Error> {
     for round in 1.. {
         let recorded = (dialect.recorded)(whole); // no client
-        let Look {
+        let Observation {
             observed,
-            look_again,
-        } = observe::look(context, job, recorded).await?; // no client, except for the key
+            recheck_at,
+        } = observe::observe(context, job, recorded).await?; // no client, except for the key
         if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
@@ -127,7 +129,7 @@ async fn settle(
         let violations = planner::check::violations(&observed, &plan); // no client
         if !violations.is_empty() {
             let job = format!("{}/{}", job.owner.namespace, job.owner.name);
-            return Err(Error::Unlawful {
+            return Err(Error::InvariantViolated {
                 job,
                 law: violations.join("; "),
             });
@@ -142,11 +144,11 @@ async fn settle(
             apply::apply(context, &job.owner, steps).await?; // client
         }
         if idle || ends || round == ROUNDS_MAX {
-            let wake = plan.wake.into_iter().chain(look_again).min();
+            let wake = plan.wake.into_iter().chain(recheck_at).min();
             let wake = wake.map(|at| until(at, observed.now));
             let unfinished = (!idle && !ends).then_some(SOON);
             let come_back = wake.into_iter().chain(unfinished).min();
-            return Ok(Settled {
+            return Ok(Converged {
                 plan,
                 now: observed.now,
                 come_back,

@@ -10,11 +10,11 @@ use planner::{Recorded, Verdict};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::announce::announce;
 use crate::api::Target;
+use crate::api_error::ApiError;
 use crate::context::{Context, label};
 use crate::error::Error;
-use crate::fault::Fault;
+use crate::events;
 use crate::merge;
 use crate::wire::UserJob;
 
@@ -25,11 +25,11 @@ const STALE: Duration = Duration::from_secs(60);
 
 /// What was said.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ReportOutcome {
     /// There was nothing to say.
-    Nothing,
+    Unchanged,
     /// It will be said after this long.
-    Later(Duration),
+    Deferred(Duration),
     /// It was said; this is the job now.
     Written(Arc<UserJob>),
 }
@@ -42,23 +42,23 @@ pub(crate) async fn report(
     whole: &Value,
     finding: &Finding<'_>,
     now: Timestamp,
-) -> Result<Said, Error> {
+) -> Result<ReportOutcome, Error> {
     let Report {
         status,
         urgency,
         events,
     } = (dialect.report)(whole, finding, now);
     let wait = match urgency {
-        Urgency::Unchanged => return Ok(Said::Nothing),
+        Urgency::Unchanged => return Ok(ReportOutcome::Unchanged),
         Urgency::Now => Duration::ZERO,
         Urgency::WhenQuiet => until_quiet(context, job),
     };
     if !wait.is_zero() {
-        return Ok(Said::Later(wait));
+        return Ok(ReportOutcome::Deferred(wait));
     }
     let stored = whole.get("status").unwrap_or(&Value::Null);
     let Some(change) = merge::patch(stored, &status) else {
-        return Ok(Said::Nothing);
+        return Ok(ReportOutcome::Unchanged);
     };
 
     let written = match write(context, job, change).await {
@@ -66,10 +66,10 @@ pub(crate) async fn report(
         Err(source) => {
             let unwritable = matches!(source.code(), Some(400 | 413 | 422));
             if unwritable && !source.is_other_object() {
-                tell_without_status(context, job, &events, now).await;
+                record_events_only(context, job, &events, now).await;
                 // The job was stored before its schema was; only its user can mend it.
                 if let Finding::Invalid(_) = finding {
-                    return Ok(Said::Nothing);
+                    return Ok(ReportOutcome::Unchanged);
                 }
             }
             return Err(Error::Report {
@@ -84,29 +84,29 @@ pub(crate) async fn report(
     for event in &events {
         tracing::info!(job = label(job), reason = event.reason, "{}", event.message);
     }
-    announce(&context.api, &written, &context.resource, &events, now).await;
-    Ok(Said::Written(written))
+    events::record(&context.api, &written, &context.resource, &events, now).await;
+    Ok(ReportOutcome::Written(written))
 }
 
 /// The API server takes no status of this job, because it checks the whole object and the stored
 /// spec does not pass. The events are then all that its user gets to see: once per version.
-async fn tell_without_status(context: &Context, job: &UserJob, events: &[Event], now: Timestamp) {
+async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], now: Timestamp) {
     let generation = job.metadata.generation;
-    let told = context.memory.on(job.uid(), |memory| {
-        std::mem::replace(&mut memory.told_without_status, generation) == generation
+    let told = context.memory.with(job.uid(), |memory| {
+        std::mem::replace(&mut memory.status_rejected_generation, generation) == generation
     });
     if !told {
         tracing::warn!(
             job = label(job),
             "the API server takes no status of this job"
         );
-        announce(&context.api, job, &context.resource, events, now).await;
+        events::record(&context.api, job, &context.resource, events, now).await;
     }
 }
 
 /// Applies only to the very version that was looked at: a status is never computed from an older
 /// spec than it is written for.
-async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, Fault> {
+async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, ApiError> {
     let target = Target {
         resource: &context.resource,
         namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
@@ -120,10 +120,10 @@ async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<Us
         "status": status,
     });
     let text = context.api.merge(target, Some("status"), &patch).await?;
-    let mut written: UserJob = serde_json::from_str(&text).map_err(Fault::Unreadable)?;
+    let mut written: UserJob = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
     written.slim();
     let written = Arc::new(written);
-    context.memory.on(job.uid(), |memory| {
+    context.memory.with(job.uid(), |memory| {
         memory.written = Some(Arc::clone(&written));
         memory.written_at = Some(Instant::now());
     });
@@ -131,8 +131,8 @@ async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<Us
 }
 
 fn until_quiet(context: &Context, job: &UserJob) -> Duration {
-    let changed_at = context.memory.last_change(&job.place());
-    let written_at = context.memory.on(job.uid(), |memory| memory.written_at);
+    let changed_at = context.memory.last_change(&job.key());
+    let written_at = context.memory.with(job.uid(), |memory| memory.written_at);
     wait(Instant::now(), changed_at, written_at)
 }
 

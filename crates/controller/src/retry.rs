@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kube::runtime::controller::Action as Requeue;
 
+use crate::api_error::Retry;
 use crate::context::Context;
 use crate::error::{Error, chain};
-use crate::fault::Retry;
 use crate::memory::doubled;
 use crate::wire::UserJob;
 
@@ -19,13 +19,13 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// What to do after a pass that failed.
 pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Context>) -> Requeue {
     context.metrics.count_error(error.step());
-    let failures = context.memory.on(job.uid(), |memory| {
+    let failures = context.memory.with(job.uid(), |memory| {
         memory.failures = memory.failures.saturating_add(1);
         memory.failures
     });
     let retry = error.retry();
     match (error, retry) {
-        (Error::Unlawful { .. } | Error::Panicked { .. }, _) => {
+        (Error::InvariantViolated { .. } | Error::Panicked { .. }, _) => {
             tracing::error!(error = chain(error), failures, "please report this");
         }
         (_, Retry::OnChange) => tracing::debug!(error = chain(error), "looking again on change"),

@@ -19,22 +19,22 @@ use crate::api::Api;
 use crate::args::Settings;
 use crate::cache::Cache;
 use crate::context::Context;
-use crate::dirty::Dirty;
 use crate::error::chain;
 use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::pending_jobs::PendingJobs;
 use crate::priorities::Priorities;
 use crate::reconcile::reconcile;
 use crate::retry::error_policy;
 use crate::watch::{self, Watch};
-use crate::wire::{Place, UserJob};
+use crate::wire::{ObjectKey, UserJob};
 use crate::{connect, signal, wire};
 
 /// Passes that still run when we are told to stop get this long.
 const GRACE: Duration = Duration::from_secs(8);
 /// The watch is never this far behind our own writes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
 
 type Stop = Shared<BoxFuture<'static, ()>>;
 
@@ -111,9 +111,13 @@ struct Operator {
 impl Operator {
     async fn operate(self, scope: Scope, stop: Stop) -> anyhow::Result<()> {
         let memory = Arc::new(Memory::default());
-        let dirty = Arc::new(Dirty::new(RESOURCES.len()));
+        let pending = Arc::new(PendingJobs::new(RESOURCES.len()));
         let kinds = watch::kinds(scope.site.gang.as_ref());
-        let cache = Arc::new(Cache::new(&kinds, Arc::clone(&memory), Arc::clone(&dirty)));
+        let cache = Arc::new(Cache::new(
+            &kinds,
+            Arc::clone(&memory),
+            Arc::clone(&pending),
+        ));
         self.health.leads_with(Arc::clone(&cache));
         let watch = Watch {
             api: self.api.clone(),
@@ -139,20 +143,20 @@ impl Operator {
                 memory: Arc::clone(&memory),
                 metrics: Arc::clone(&self.metrics),
                 priorities: Priorities::default(),
-                patience: PATIENCE,
+                watch_lag_max: WATCH_LAG_MAX,
             };
-            let (dirty, cache) = (Arc::clone(&dirty), Arc::clone(&cache));
+            let (pending, cache) = (Arc::clone(&pending), Arc::clone(&cache));
             let (watch, stop) = (watch.clone(), stop.clone());
             async move {
                 if !served.is_required {
                     tokio::select! {
-                        () = watch.appearance(&context.resource) => {}
+                        () = watch.wait_until_served(&context.resource) => {}
                         () = stop.clone() => return,
                     }
                 }
-                let more = cache.expect(served.also_makes).into_iter();
+                let more = cache.add_kinds(served.also_makes).into_iter();
                 let more = more.map(|kind| watch.clone().children(kind));
-                let events = dirty.jobs(index).map(stream::iter).flatten();
+                let events = pending.subscribe(index).map(stream::iter).flatten();
                 let control = control(context, &watch, events, scope.concurrency, stop);
                 tokio::select! {
                     () = control => {}
@@ -187,13 +191,13 @@ async fn for_ever<T>(watches: impl Future<Output = T>) {
 fn control(
     context: Context,
     watch: &Watch,
-    events: impl futures::Stream<Item = Place> + Send + 'static,
+    events: impl futures::Stream<Item = ObjectKey> + Send + 'static,
     concurrency: u16,
     stop: Stop,
 ) -> impl Future<Output = ()> {
     let resource = context.resource.clone();
     let metrics = Arc::clone(&context.metrics);
-    let (store, jobs) = watch.jobs(&resource, move |job| {
+    let (store, jobs) = watch.job_stream(&resource, move |job| {
         let name = |name: &Option<String>| name.clone().unwrap_or_default();
         // Its words are gone with it, so both names that a launcher may have are let go.
         for role in ["launcher", "master"] {

@@ -19,9 +19,9 @@ use crate::cache::Cache;
 use crate::error::chain;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::patience::Patience;
-use crate::shelf::Shelf;
-use crate::wire::{self, Place, Stored, UserJob};
+use crate::object_index::ObjectIndex;
+use crate::watch_backoff::WatchBackoff;
+use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 
 /// A page of whole jobs is held in memory twice while it is read.
 const JOBS_PER_PAGE: u32 = 50;
@@ -58,29 +58,32 @@ pub(crate) const RARE_KINDS: [Kind; 1] = [Kind::T9kPodGroup];
 impl Watch {
     /// Watches children of a kind, for ever, as soon as a job needs one.
     pub(crate) async fn rare_children(self, kind: Kind) {
-        self.cache.needed(&kind).await;
+        self.cache.kind_requested(&kind).await;
         self.children(kind).await;
     }
 
     /// Watches children of one kind, for ever.
     pub(crate) async fn children(self, kind: Kind) {
         match kind {
-            Kind::Pod => self.follow::<wire::Pod>(kind).await,
-            Kind::Job => self.follow::<wire::Job>(kind).await,
-            Kind::Service => self.follow::<wire::Service>(kind).await,
-            Kind::ConfigMap => self.follow::<wire::ConfigMap>(kind).await,
-            Kind::StatefulSet => self.follow::<wire::StatefulSet>(kind).await,
+            Kind::Pod => self.watch_kind::<wire::Pod>(kind).await,
+            Kind::Job => self.watch_kind::<wire::Job>(kind).await,
+            Kind::Service => self.watch_kind::<wire::Service>(kind).await,
+            Kind::ConfigMap => self.watch_kind::<wire::ConfigMap>(kind).await,
+            Kind::StatefulSet => self.watch_kind::<wire::StatefulSet>(kind).await,
             Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
-                self.follow::<wire::AccountObject>(kind).await;
+                self.watch_kind::<wire::AccountObject>(kind).await;
             }
             Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
-                self.follow::<wire::PodGroup>(kind).await;
+                self.watch_kind::<wire::PodGroup>(kind).await;
             }
             Kind::Secret => unreachable!("Secrets are not watched"),
         }
     }
 
-    async fn follow<K: Stored + kube::Resource<Scope = DynamicResourceScope>>(self, kind: Kind) {
+    async fn watch_kind<K: IntoChild + kube::Resource<Scope = DynamicResourceScope>>(
+        self,
+        kind: Kind,
+    ) {
         let resource = wire::resource(&kind);
         let selector = match kind {
             Kind::Pod => format!(
@@ -92,7 +95,7 @@ impl Watch {
         };
         let config = watcher::Config::default().labels(&selector);
         let mut streaming = true;
-        let mut complained = None;
+        let mut logged_code = None;
         loop {
             let config = if streaming {
                 config.clone().streaming_lists()
@@ -100,23 +103,23 @@ impl Watch {
                 config.clone()
             };
             let events = watcher(self.scoped::<K>(&resource), config);
-            let mut events = pin!(events.backoff(Patience::default()));
+            let mut events = pin!(events.backoff(WatchBackoff::default()));
             while let Some(event) = events.next().await {
                 let error = match event {
                     Ok(event) => {
-                        complained = None;
-                        self.take(&kind, &resource, event).await;
+                        logged_code = None;
+                        self.handle_event(&kind, &resource, event).await;
                         continue;
                     }
                     Err(error) => error,
                 };
                 // An API that is missing stays so for long; that is worth one line, not thousands.
                 let code = status_code(&error);
-                if code.is_none() || code != complained {
-                    complain(kind.as_str(), &error);
+                if code.is_none() || code != logged_code {
+                    log_watch_error(kind.as_str(), &error);
                 }
-                complained = code;
-                self.suffer(&kind, &error);
+                logged_code = code;
+                self.on_watch_error(&kind, &error);
                 if streaming && cannot_stream(&error) {
                     break;
                 }
@@ -126,52 +129,57 @@ impl Watch {
         }
     }
 
-    async fn take<K: Stored>(&self, kind: &Kind, resource: &ApiResource, event: Event<K>) {
+    async fn handle_event<K: IntoChild>(
+        &self,
+        kind: &Kind,
+        resource: &ApiResource,
+        event: Event<K>,
+    ) {
         match event {
-            Event::Init => self.cache.on(kind, Shelf::relist),
+            Event::Init => self.cache.with(kind, ObjectIndex::relist_started),
             Event::InitApply(object) => {
-                self.count(kind, &object);
-                self.cache.relist_shown(kind, object.child());
+                self.count_unreadable(kind, &object);
+                self.cache.relist_applied(kind, object.child());
             }
             Event::InitDone => {
-                for place in self.cache.relist_ended(kind) {
-                    self.ask(kind, resource, &place).await;
+                for key in self.cache.relist_done(kind) {
+                    self.confirm(kind, resource, &key).await;
                 }
             }
             Event::Apply(object) => {
-                self.count(kind, &object);
-                self.cache.shown(kind, object.child());
+                self.count_unreadable(kind, &object);
+                self.cache.watch_applied(kind, object.child());
             }
-            Event::Delete(object) => self.cache.ended(kind, &object.child()),
+            Event::Delete(object) => self.cache.watch_deleted(kind, &object.child()),
         }
     }
 
     /// A relist did not show what we wrote. The list may be older than the write, or the object
     /// may be gone again: only the API server knows.
-    async fn ask(&self, kind: &Kind, resource: &ApiResource, place: &Place) {
+    async fn confirm(&self, kind: &Kind, resource: &ApiResource, key: &ObjectKey) {
         let target = Target {
             resource,
-            namespace: &place.namespace,
-            name: &place.name,
+            namespace: &key.namespace,
+            name: &key.name,
         };
         loop {
             match self.api.get(target).await {
                 Ok(text) => {
                     if let Ok(child) = wire::child(kind, &text) {
-                        self.cache.on(kind, |shelf| shelf.answered(child));
+                        self.cache.with(kind, |index| index.response(child));
                     }
                     return;
                 }
-                Err(fault) if fault.code() == Some(404) => {
-                    return self.cache.found_absent(kind, place);
+                Err(error) if error.code() == Some(404) => {
+                    return self.cache.confirm_absent(kind, key);
                 }
-                Err(fault) if fault.is_refusal() => return,
+                Err(error) if error.is_refusal() => return,
                 Err(_) => tokio::time::sleep(ASK_AGAIN).await,
             }
         }
     }
 
-    fn count<K: Stored>(&self, kind: &Kind, object: &K) {
+    fn count_unreadable<K: IntoChild>(&self, kind: &Kind, object: &K) {
         if object.unreadable() {
             let meta = object.meta();
             tracing::warn!(
@@ -184,7 +192,7 @@ impl Watch {
         }
     }
 
-    fn suffer(&self, kind: &Kind, error: &watcher::Error) {
+    fn on_watch_error(&self, kind: &Kind, error: &watcher::Error) {
         if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
             self.metrics.count_undecodable(kind.as_str());
         }
@@ -207,16 +215,16 @@ impl Watch {
 
     /// Returns once the cluster knows this API. Few clusters have all of them, and one that is
     /// missing now may be installed later.
-    pub(crate) async fn appearance(&self, resource: &ApiResource) {
+    pub(crate) async fn wait_until_served(&self, resource: &ApiResource) {
         let (api, plural, group) = (&self.api, &resource.plural, &resource.group);
         let (mut told, mut wait) = (false, LOOK_FOR_API);
-        while let Err(fault) = api.probe(resource, self.namespace.as_deref()).await {
-            if !matches!(fault.code(), Some(403 | 404)) {
+        while let Err(error) = api.probe(resource, self.namespace.as_deref()).await {
+            if !matches!(error.code(), Some(403 | 404)) {
                 return;
             }
             if !told {
                 tracing::info!(
-                    error = chain(&fault),
+                    error = chain(&error),
                     "the cluster has no {plural}.{group} for us: not looked after"
                 );
                 told = true;
@@ -231,7 +239,7 @@ impl Watch {
 
     /// Jobs of one resource, and a store of them. Listed with a quorum read: a job that is over
     /// must never look as if it were not.
-    pub(crate) fn jobs(
+    pub(crate) fn job_stream(
         &self,
         resource: &ApiResource,
         forget: impl Fn(&UserJob) + Send + 'static,
@@ -248,7 +256,7 @@ impl Watch {
             self.scoped::<UserJob>(resource),
             watcher::Config::default().page_size(JOBS_PER_PAGE),
         )
-        .backoff(Patience::default())
+        .backoff(WatchBackoff::default())
         .modify(UserJob::slim)
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
@@ -277,7 +285,7 @@ impl Watch {
         .applied_objects()
         // The controller would answer an error by holding up every trigger, not only this one.
         .filter_map(|job| async {
-            job.inspect_err(|error| complain("jobs", error))
+            job.inspect_err(|error| log_watch_error("jobs", error))
                 .ok()
                 .map(Ok)
         });
@@ -286,11 +294,11 @@ impl Watch {
 }
 
 fn forget_job(memory: &Memory, job: &UserJob) {
-    memory.forget(job.uid(), &job.place());
+    memory.forget(job.uid(), &job.key());
 }
 
 /// An expired watch is routine: it is begun anew.
-fn complain(kind: &str, error: &watcher::Error) {
+fn log_watch_error(kind: &str, error: &watcher::Error) {
     match status(error) {
         Some(status) if status.code == 410 => tracing::debug!("watch of {kind} expired"),
         Some(Status {
@@ -333,14 +341,14 @@ pub(crate) async fn require(
     namespace: Option<&str>,
 ) -> anyhow::Result<()> {
     match api.probe(resource, namespace).await {
-        Err(fault) if fault.code() == Some(404) => anyhow::bail!(
+        Err(error) if error.code() == Some(404) => anyhow::bail!(
             "the cluster does not know {}.{} {}: install the CRD first \
              (kubectl apply --server-side -k deploy/crds)",
             resource.plural,
             resource.group,
             resource.version
         ),
-        Err(fault) => tracing::warn!(error = chain(&fault), "cannot check for the CRD"),
+        Err(error) => tracing::warn!(error = chain(&error), "cannot check for the CRD"),
         Ok(_) => {}
     }
     Ok(())

@@ -31,28 +31,28 @@ pub(crate) use user_job::UserJob;
 /// An object of a job, as far as it matters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Child {
-    pub(crate) place: Place,
+    pub(crate) key: ObjectKey,
     pub(crate) uid: Arc<str>,
     /// `metadata.resourceVersion`; 0 when it is no number.
     pub(crate) version: u64,
-    pub(crate) owner: Option<Arc<Controller>>,
+    pub(crate) owner: Option<Arc<ControllerRef>>,
     /// The job's UID, by label. A claim, not a proof: anybody may write labels.
-    pub(crate) claims: Option<Arc<str>>,
+    pub(crate) job_label: Option<Arc<str>>,
     /// It stands under the label that our watch selects by.
-    pub(crate) watched: bool,
+    pub(crate) has_watch_label: bool,
     pub(crate) facts: Facts,
 }
 
 /// Where an object stands: at most one of a kind at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct ObjectKey {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
 }
 
 /// The owner that controls an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Controller {
+pub(crate) struct ControllerRef {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) uid: Arc<str>,
@@ -137,7 +137,7 @@ impl Facts {
 
 /// A stored object that turns into a [`Child`]. Reading never fails for the shape of one part:
 /// that part is then as if it were empty, and counted as unreadable.
-pub(crate) trait Stored:
+pub(crate) trait IntoChild:
     Resource<DynamicType = ApiResource> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {
     /// Some part of it had a shape that we do not know.
@@ -146,7 +146,7 @@ pub(crate) trait Stored:
     fn child(self) -> Child;
 }
 
-impl Place {
+impl ObjectKey {
     /// Of these two names.
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
@@ -164,32 +164,32 @@ impl Child {
 
     /// The job it belongs to: its owner, or the owner of the Job or StatefulSet that made it, which is
     /// known by the way we name those.
-    pub(crate) fn job(&self) -> Option<Place> {
+    pub(crate) fn job(&self) -> Option<ObjectKey> {
         let owner = self.owner.as_ref()?;
         let name = match owner.kind.as_str() {
             "Job" => owner.name.strip_suffix("-launcher")?,
             "StatefulSet" => owner.name.strip_suffix("-worker")?,
             _ => owner.name.as_str(),
         };
-        Some(Place {
-            namespace: Arc::clone(&self.place.namespace),
+        Some(ObjectKey {
+            namespace: Arc::clone(&self.key.namespace),
             name: name.into(),
         })
     }
 
     /// Nothing but its version differs.
-    pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_except_version(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.owner == other.owner
-            && self.claims == other.claims
+            && self.job_label == other.job_label
             && self.facts == other.facts
     }
 }
 
 /// The one way from text to a child, for answers of the API server.
 pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error> {
-    fn read<K: Stored>(text: &str) -> Result<Child, serde_json::Error> {
-        serde_json::from_str::<K>(text).map(Stored::child)
+    fn read<K: IntoChild>(text: &str) -> Result<Child, serde_json::Error> {
+        serde_json::from_str::<K>(text).map(IntoChild::child)
     }
     match kind {
         Kind::Service => read::<Service>(text),
@@ -214,7 +214,7 @@ pub(crate) struct Identity {
 
 /// An object's identity, from its metadata alone.
 pub(crate) fn identity(text: &str) -> Result<Identity, serde_json::Error> {
-    let object: Wire<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
+    let object: RawObject<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
     let mut owners = object
         .metadata
         .owner_references
@@ -280,7 +280,7 @@ pub(crate) fn named_resource(group: &str, version: &str, kind: &str, plural: &st
     deserialize = "Spec: Deserialize<'de> + Default, Status: Deserialize<'de> + \
                              Default, Data: Deserialize<'de> + Default"
 ))]
-pub(crate) struct Wire<Spec, Status, Data = IgnoredAny> {
+pub(crate) struct RawObject<Spec, Status, Data = IgnoredAny> {
     #[serde(deserialize_with = "lean_metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
@@ -291,7 +291,7 @@ pub(crate) struct Wire<Spec, Status, Data = IgnoredAny> {
     data: Data,
 }
 
-impl<Spec, Status, Data> Resource for Wire<Spec, Status, Data> {
+impl<Spec, Status, Data> Resource for RawObject<Spec, Status, Data> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -372,29 +372,29 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
 }
 
 /// A child from its metadata and facts.
-fn assemble(metadata: &ObjectMeta, watched: bool, facts: Facts) -> Child {
+fn assemble(metadata: &ObjectMeta, has_watch_label: bool, facts: Facts) -> Child {
     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
     let owner = metadata.owner_references.iter().flatten();
     let owner = owner
         .filter(|owner| owner.controller == Some(true))
         .map(|owner| {
             let (kind, name) = (owner.kind.clone(), owner.name.clone());
-            Arc::new(Controller {
+            Arc::new(ControllerRef {
                 kind,
                 name,
                 uid: owner.uid.as_str().into(),
             })
         });
     Child {
-        place: Place {
+        key: ObjectKey {
             namespace: text(&metadata.namespace),
             name: text(&metadata.name),
         },
         uid: text(&metadata.uid),
         version: version(metadata),
         owner: owner.into_iter().next(),
-        claims: label(metadata, contract::JOB_UID_LABEL).map(Arc::from),
-        watched,
+        job_label: label(metadata, contract::JOB_UID_LABEL).map(Arc::from),
+        has_watch_label,
         facts,
     }
 }

@@ -10,7 +10,7 @@ use planner::observed;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, Stored, assemble, is_managed, lean_metadata, uid};
+use super::{Child, Facts, IntoChild, assemble, is_managed, lean_metadata, uid};
 
 /// core/v1 ServiceAccount, rbac.authorization.k8s.io/v1 Role or RoleBinding.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,18 +47,18 @@ impl Resource for AccountObject {
     }
 }
 
-impl Stored for AccountObject {
+impl IntoChild for AccountObject {
     fn unreadable(&self) -> bool {
         false
     }
 
     fn child(self) -> Child {
-        let watched = is_managed(&self.metadata);
+        let has_watch_label = is_managed(&self.metadata);
         let facts = Facts::Account(Box::new(observed::AccountObject {
             uid: uid(&self.metadata),
             rules: self.rules,
             subjects: self.subjects,
         }));
-        assemble(&self.metadata, watched, facts)
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }

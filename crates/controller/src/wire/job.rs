@@ -7,10 +7,10 @@ use planner::observed::{Directives, Launcher, LauncherEnd};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, Part, Stored, Wire, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble, is_managed, uid};
 
 /// batch/v1 Job.
-pub(crate) type Job = Wire<Part<JobSpec>, Part<JobStatus>>;
+pub(crate) type Job = RawObject<Part<JobSpec>, Part<JobStatus>>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -70,7 +70,7 @@ struct Condition {
     message: Option<String>,
 }
 
-impl Stored for Job {
+impl IntoChild for Job {
     fn unreadable(&self) -> bool {
         self.spec.unreadable() || self.status.unreadable()
     }
@@ -98,8 +98,8 @@ impl Stored for Job {
                     .map_or(Value::Null, Value::take),
             },
         }));
-        let watched = is_managed(&self.metadata);
-        assemble(&self.metadata, watched, facts)
+        let has_watch_label = is_managed(&self.metadata);
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }
 

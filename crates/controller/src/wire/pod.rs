@@ -8,10 +8,10 @@ use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Child, Facts, Stored, Wire, annotation, assemble, label};
+use super::{Child, Facts, IntoChild, RawObject, annotation, assemble, label};
 
 /// core/v1 Pod.
-pub(crate) type Pod = Wire<PodSpec, PodStatus>;
+pub(crate) type Pod = RawObject<PodSpec, PodStatus>;
 
 /// What every container says while it is merely on its way.
 const ORDINARY_WAITS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -115,7 +115,7 @@ struct More {
 
 impl PodFacts {
     /// The pod as the planner sees it.
-    pub(crate) fn pod(&self, child: &Child, doomed: bool) -> observed::Pod {
+    pub(crate) fn pod(&self, child: &Child, delete_requested: bool) -> observed::Pod {
         let More {
             waiting,
             reason,
@@ -124,15 +124,15 @@ impl PodFacts {
             exit,
         } = self.more.as_deref().cloned().unwrap_or_default();
         observed::Pod {
-            name: child.place.name.as_ref().to_owned(),
+            name: child.key.name.as_ref().to_owned(),
             uid: child.uid.as_ref().to_owned(),
             labelled: self.role == Role::Worker
                 && child
-                    .claims
+                    .job_label
                     .as_deref()
                     .is_some_and(|uid| child.is_owned_by(uid)),
             created_at: self.created_at,
-            deleting: self.deleting || doomed,
+            deleting: self.deleting || delete_requested,
             phase: self.phase,
             begun: self.begun,
             ready: self.ready,
@@ -150,13 +150,13 @@ impl PodFacts {
     }
 }
 
-impl Stored for Pod {
+impl IntoChild for Pod {
     fn unreadable(&self) -> bool {
         false
     }
 
     fn child(self) -> Child {
-        let Wire {
+        let RawObject {
             metadata,
             spec,
             status,
@@ -167,7 +167,7 @@ impl Stored for Pod {
             Some(role) if dialects::is_launcher_role(role) => Role::Launcher,
             Some(_) | None => Role::Neither,
         };
-        let watched =
+        let has_watch_label =
             label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
         let begun = containers(&status).any(has_begun);
@@ -188,7 +188,7 @@ impl Stored for Pod {
                 .sum(),
             more: more(status),
         };
-        assemble(&metadata, watched, Facts::Pod(facts))
+        assemble(&metadata, has_watch_label, Facts::Pod(facts))
     }
 }
 

@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Child, Facts, Part, Stored, Wire, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble, is_managed, uid};
 
 /// core/v1 Service.
-pub(crate) type Service = Wire<Part<ServiceSpec>, IgnoredAny>;
+pub(crate) type Service = RawObject<Part<ServiceSpec>, IgnoredAny>;
 /// core/v1 ConfigMap.
-pub(crate) type ConfigMap = Wire<IgnoredAny, IgnoredAny, Part<BTreeMap<String, String>>>;
+pub(crate) type ConfigMap = RawObject<IgnoredAny, IgnoredAny, Part<BTreeMap<String, String>>>;
 /// A PodGroup of any scheduler.
-pub(crate) type PodGroup = Wire<Value, IgnoredAny>;
+pub(crate) type PodGroup = RawObject<Value, IgnoredAny>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,7 +23,7 @@ pub(crate) struct ServiceSpec {
     publish_not_ready_addresses: Option<bool>,
 }
 
-impl Stored for Service {
+impl IntoChild for Service {
     fn unreadable(&self) -> bool {
         self.spec.unreadable()
     }
@@ -35,12 +35,12 @@ impl Stored for Service {
             selector: spec.selector.unwrap_or_default(),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
         });
-        let watched = is_managed(&self.metadata);
-        assemble(&self.metadata, watched, facts)
+        let has_watch_label = is_managed(&self.metadata);
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }
 
-impl Stored for ConfigMap {
+impl IntoChild for ConfigMap {
     fn unreadable(&self) -> bool {
         self.data.unreadable()
     }
@@ -50,12 +50,12 @@ impl Stored for ConfigMap {
             uid: uid(&self.metadata),
             data: self.data.or_default(),
         });
-        let watched = is_managed(&self.metadata);
-        assemble(&self.metadata, watched, facts)
+        let has_watch_label = is_managed(&self.metadata);
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }
 
-impl Stored for PodGroup {
+impl IntoChild for PodGroup {
     fn unreadable(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ impl Stored for PodGroup {
             spec: self.spec,
             deleting: self.metadata.deletion_timestamp.is_some(),
         }));
-        let watched = is_managed(&self.metadata);
-        assemble(&self.metadata, watched, facts)
+        let has_watch_label = is_managed(&self.metadata);
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }

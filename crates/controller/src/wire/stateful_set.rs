@@ -4,10 +4,10 @@ use planner::{contract, observed};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, Part, Stored, Wire, annotation, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, annotation, assemble, is_managed, uid};
 
 /// apps/v1 StatefulSet.
-pub(crate) type StatefulSet = Wire<Part<SetSpec>, Part<SetStatus>>;
+pub(crate) type StatefulSet = RawObject<Part<SetSpec>, Part<SetStatus>>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -25,7 +25,7 @@ pub(crate) struct SetStatus {
     replicas: u32,
 }
 
-impl Stored for StatefulSet {
+impl IntoChild for StatefulSet {
     fn unreadable(&self) -> bool {
         self.spec.unreadable() || self.status.unreadable()
     }
@@ -47,7 +47,7 @@ impl Stored for StatefulSet {
             rolled_out: seen && pods.iter().all(|count| *count == replicas),
             deleting: self.metadata.deletion_timestamp.is_some(),
         }));
-        let watched = is_managed(&self.metadata);
-        assemble(&self.metadata, watched, facts)
+        let has_watch_label = is_managed(&self.metadata);
+        assemble(&self.metadata, has_watch_label, facts)
     }
 }

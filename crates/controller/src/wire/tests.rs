@@ -46,11 +46,11 @@ fn a_child_is_known_by_its_controller_and_its_label() {
         "training.kubeflow.org/operator-name": "mpi-operator",
     }});
     let (child, pod) = pod(&labels, &json!({"phase": "Running"}));
-    assert_eq!(child.place, Place::new("team-a", "ring-worker-0"));
+    assert_eq!(child.key, ObjectKey::new("team-a", "ring-worker-0"));
     assert_eq!(child.version, 42);
     assert!(child.is_owned_by("job-1") && !child.is_owned_by("o1"));
-    assert_eq!(child.job(), Some(Place::new("team-a", "ring")));
-    assert!(child.watched && pod.labelled);
+    assert_eq!(child.job(), Some(ObjectKey::new("team-a", "ring")));
+    assert!(child.has_watch_label && pod.labelled);
     assert_eq!(
         child.facts.pod().map(|facts| facts.role),
         Some(Role::Worker)
@@ -63,7 +63,7 @@ fn a_child_is_known_by_its_controller_and_its_label() {
 
     let (stranger, pod) = self::pod(&json!({"ownerReferences": []}), &json!({}));
     assert_eq!(stranger.job(), None);
-    assert!(!stranger.watched && !pod.labelled);
+    assert!(!stranger.has_watch_label && !pod.labelled);
     assert_eq!(pod.phase, PodPhase::Pending);
 }
 
@@ -73,7 +73,7 @@ fn a_launcher_pod_belongs_to_the_job_of_its_job() {
         "name": "ring-launcher", "uid": "j1", "controller": true}]});
     assert_eq!(
         pod(&owner, &json!({})).0.job(),
-        Some(Place::new("team-a", "ring"))
+        Some(ObjectKey::new("team-a", "ring"))
     );
     let other = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
         "name": "nightly", "uid": "j1", "controller": true}]});
@@ -104,13 +104,13 @@ fn a_pod_tells_why_it_is_not_further() {
 
 #[test]
 fn the_first_failure_in_time_is_the_exit_and_the_last_end_is_the_end() {
-    let ended = |name: &str, code: i32, at: &str| {
+    let watch_deleted = |name: &str, code: i32, at: &str| {
         json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": "Error",
             "finishedAt": format!("2026-01-01T00:00:{at}Z")}}})
     };
     let status = json!({"phase": "Failed", "reason": "Evicted", "message": "disk",
-        "initContainerStatuses": [ended("init", 0, "01")],
-        "containerStatuses": [ended("echo", 1, "09"), ended("cause", 137, "05"), ended("fine", 0, "07")]});
+        "initContainerStatuses": [watch_deleted("init", 0, "01")],
+        "containerStatuses": [watch_deleted("echo", 1, "09"), watch_deleted("cause", 137, "05"), watch_deleted("fine", 0, "07")]});
     let (_, pod) = pod(
         &json!({"deletionTimestamp": "2026-01-01T00:00:10Z"}),
         &status,
@@ -159,10 +159,13 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
     assert_eq!(launcher.directives.node_affinity, json!({"x": 1}));
     assert_eq!(launcher.directives.labels["a"], "1");
 
-    let doomed = json!({"failed": 1, "uncountedTerminatedPods": {"failed": ["uid"]}, "conditions": [
+    let delete_requested = json!({"failed": 1, "uncountedTerminatedPods": {"failed": ["uid"]}, "conditions": [
         {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]});
-    let doomed = job(&spec, &doomed);
-    assert_eq!((&doomed.end, doomed.failed_pods), (&launcher.end, 2));
+    let delete_requested = job(&spec, &delete_requested);
+    assert_eq!(
+        (&delete_requested.end, delete_requested.failed_pods),
+        (&launcher.end, 2)
+    );
 
     let fresh = job(&json!({}), &json!({}));
     assert!(fresh.end.is_none() && !fresh.suspended && fresh.started_at.is_none());

@@ -10,7 +10,7 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Place, lean_metadata};
+use super::{ObjectKey, lean_metadata};
 
 /// `kubectl apply` keeps a copy of the whole object in here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -41,8 +41,8 @@ impl UserJob {
     }
 
     /// Where it stands.
-    pub(crate) fn place(&self) -> Place {
-        Place::new(
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new(
             self.metadata.namespace.as_deref().unwrap_or_default(),
             self.metadata.name.as_deref().unwrap_or_default(),
         )

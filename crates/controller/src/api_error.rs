@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// A request that did not succeed.
 #[derive(Debug, Error)]
-pub(crate) enum Fault {
+pub(crate) enum ApiError {
     /// The API server said no.
     #[error("the API server answered {code} {reason}: {message}")]
     Answered {
@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     },
     /// The API server did not answer in time. What was asked may have been done or not.
     #[error("the API server did not answer within {secs} s")]
-    Unanswered {
+    TimedOut {
         /// How long we waited.
         secs: u64,
     },
@@ -41,7 +41,7 @@ pub(crate) enum Retry {
     Backoff,
 }
 
-impl Fault {
+impl ApiError {
     /// What to do about it.
     pub(crate) fn retry(&self) -> Retry {
         match self {
@@ -50,7 +50,7 @@ impl Fault {
                 code: 429 | 503, ..
             } => Retry::Soon,
             Self::Answered { .. }
-            | Self::Unanswered { .. }
+            | Self::TimedOut { .. }
             | Self::Unreachable(_)
             | Self::Unreadable(_) => Retry::Backoff,
         }
@@ -60,7 +60,7 @@ impl Fault {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
-            Self::Unanswered { .. } | Self::Unreachable(_) | Self::Unreadable(_) => None,
+            Self::TimedOut { .. } | Self::Unreachable(_) | Self::Unreadable(_) => None,
         }
     }
 
@@ -81,7 +81,7 @@ impl Fault {
                 code: 422, message, ..
             } => message.contains("metadata.uid: Invalid"),
             Self::Answered { .. }
-            | Self::Unanswered { .. }
+            | Self::TimedOut { .. }
             | Self::Unreachable(_)
             | Self::Unreadable(_) => false,
         }
@@ -97,7 +97,7 @@ impl Fault {
     }
 }
 
-impl From<kube::Error> for Fault {
+impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => {
@@ -117,8 +117,8 @@ impl From<kube::Error> for Fault {
 mod tests {
     use super::*;
 
-    fn answered(code: u16, reason: &str) -> Fault {
-        Fault::Answered {
+    fn answered(code: u16, reason: &str) -> ApiError {
+        ApiError::Answered {
             code,
             reason: reason.to_owned(),
             message: String::new(),
@@ -141,13 +141,13 @@ mod tests {
             (503, "ServiceUnavailable", Retry::Soon, false),
             (504, "Timeout", Retry::Backoff, false),
         ] {
-            let fault = answered(code, reason);
-            assert_eq!(fault.retry(), retry, "{code}");
-            assert_eq!(fault.is_refusal(), refusal, "{code}");
+            let error = answered(code, reason);
+            assert_eq!(error.retry(), retry, "{code}");
+            assert_eq!(error.is_refusal(), refusal, "{code}");
         }
-        assert_eq!(Fault::Unanswered { secs: 10 }.retry(), Retry::Backoff);
+        assert_eq!(ApiError::TimedOut { secs: 10 }.retry(), Retry::Backoff);
         let other = "x is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
-        let other = Fault::Answered {
+        let other = ApiError::Answered {
             code: 422,
             reason: "Invalid".to_owned(),
             message: other.to_owned(),

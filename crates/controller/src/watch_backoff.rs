@@ -15,11 +15,11 @@ const RECOVERED: Duration = Duration::from_secs(30);
 
 /// Delays that double from failure to failure.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct WatchBackoff {
     last: Option<(Duration, Instant)>,
 }
 
-impl Iterator for Patience {
+impl Iterator for WatchBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -33,7 +33,7 @@ impl Iterator for Patience {
     }
 }
 
-impl Backoff for Patience {
+impl Backoff for WatchBackoff {
     fn reset(&mut self) {}
 }
 
@@ -43,14 +43,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_are_answered_less_and_less_often() {
-        let mut patience = Patience::default();
-        let delays: Vec<u128> = patience
+        let mut backoff = WatchBackoff::default();
+        let delays: Vec<u128> = backoff
             .by_ref()
             .take(8)
             .map(|delay| delay.as_millis())
             .collect();
         assert_eq!(delays, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
         tokio::time::advance(MAX + RECOVERED).await;
-        assert_eq!(patience.next(), Some(FIRST));
+        assert_eq!(backoff.next(), Some(FIRST));
     }
 }

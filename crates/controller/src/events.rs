@@ -14,7 +14,7 @@ const COMPONENT: &str = "mpi-job-controller";
 
 /// Creates the events, one after the other so that they stand in order. An event that cannot be
 /// created is only logged: the status says the same.
-pub(crate) async fn announce(
+pub(crate) async fn record(
     api: &Api,
     job: &UserJob,
     resource: &ApiResource,
@@ -29,10 +29,10 @@ pub(crate) async fn announce(
             namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
             name: "",
         };
-        if let Err(fault) = api.create(target, &body).await {
+        if let Err(error) = api.create(target, &body).await {
             tracing::warn!(
                 reason = event.reason,
-                error = chain(&fault),
+                error = chain(&error),
                 "event was not created"
             );
         }

@@ -1,0 +1,480 @@
+//! All known objects of one kind, indexed by the job they belong to. Decides which of two tellings
+//! of one object is the newer one; whose event it was, and what follows, is not known here.
+//!
+//! Our own writes count from the moment they are answered, and stand until the watch has caught
+//! up with them. A view older than our own writes is how controllers do things twice.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::wire::{Child, ControllerRef, ObjectKey};
+
+/// Objects of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectIndex {
+    entries: HashMap<ObjectKey, Entry>,
+    by_owner: HashMap<Arc<str>, Family>,
+    /// Only objects whose label names a job that does not own them.
+    by_job_label: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    tombstones: Tombstones,
+    /// Keys that the running relist has shown so far.
+    relist: Option<HashSet<ObjectKey>>,
+}
+
+/// Objects of one owner, which they all name: its name is kept once.
+#[derive(Debug)]
+struct Family {
+    owner: Arc<ControllerRef>,
+    keys: BTreeSet<ObjectKey>,
+}
+
+/// An object, and what we did to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) child: Child,
+    /// Known from an answer to us; the watch has not shown it yet.
+    unconfirmed: bool,
+    /// We deleted it; it is only not gone yet.
+    pub(crate) delete_requested: bool,
+}
+
+/// What a watch event changed.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    /// The object that was there before, if it is no longer.
+    pub(crate) gone: Option<Entry>,
+    /// The job of the object that is there now, if anything new was told of it.
+    pub(crate) changed_job: Option<ObjectKey>,
+}
+
+impl ObjectIndex {
+    /// The watch showed an object.
+    pub(crate) fn watch_applied(&mut self, child: Child) -> Change {
+        let known = self.entries.get(&child.key);
+        let stale = self.tombstones.covers(&child)
+            || known.is_some_and(|entry| child.version < entry.child.version);
+        if stale {
+            return Change::default();
+        }
+        self.put(child, false)
+    }
+
+    /// The watch showed an object's end.
+    pub(crate) fn watch_deleted(&mut self, child: &Child) -> Change {
+        self.tombstones.add(&child.uid, child.version);
+        let same = self.entries.get(&child.key).is_some_and(|entry| {
+            entry.child.uid == child.uid && child.version >= entry.child.version
+        });
+        Change {
+            gone: if same { self.take(&child.key) } else { None },
+            changed_job: None,
+        }
+    }
+
+    /// The API server answered one of our requests with an object.
+    pub(crate) fn response(&mut self, child: Child) {
+        let known = self.entries.get(&child.key);
+        let stale = self.tombstones.covers(&child)
+            || known.is_some_and(|entry| child.version <= entry.child.version);
+        if !stale {
+            self.put(child, true);
+        }
+    }
+
+    /// The API server answered that this very object is gone.
+    pub(crate) fn absent(&mut self, key: &ObjectKey, uid: &str) {
+        self.tombstones.add(uid, u64::MAX);
+        if self
+            .entries
+            .get(key)
+            .is_some_and(|entry| *entry.child.uid == *uid)
+        {
+            self.take(key);
+        }
+    }
+
+    /// The API server answered that this object will go, without showing it again.
+    pub(crate) fn set_delete_requested(&mut self, key: &ObjectKey, uid: Option<&str>) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.delete_requested |= uid.is_none_or(|uid| *entry.child.uid == *uid);
+        }
+    }
+
+    /// A relist began. It is a new beginning: it may rightly show what has ended before (a
+    /// restored etcd), and a list that lags is soon followed by the end of what it shows.
+    pub(crate) fn relist_started(&mut self) {
+        self.relist = Some(HashSet::new());
+        self.tombstones = Tombstones::default();
+    }
+
+    /// A relist showed an object. Unlike an event, it may show an older version than we know;
+    /// only our own writes stand against it.
+    pub(crate) fn relist_applied(&mut self, child: Child) -> Change {
+        if let Some(listed) = &mut self.relist {
+            listed.insert(child.key.clone());
+        }
+        let known = self.entries.get(&child.key);
+        let stale =
+            known.is_some_and(|entry| entry.unconfirmed && child.version < entry.child.version);
+        if stale {
+            return Change::default();
+        }
+        let key = child.key.clone();
+        let change = self.put(child, false);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.delete_requested = false;
+        }
+        change
+    }
+
+    /// A relist ended: what it did not show is gone, except what only our own writes tell of.
+    /// Those are returned second, to be asked for one by one.
+    pub(crate) fn relist_done(&mut self) -> (Vec<Entry>, Vec<ObjectKey>) {
+        let listed = self.relist.take().unwrap_or_default();
+        let missing = self
+            .entries
+            .values()
+            .filter(|entry| !listed.contains(&entry.child.key));
+        let (unconfirmed_keys, gone): (Vec<&Entry>, Vec<&Entry>) =
+            missing.partition(|entry| entry.unconfirmed);
+        let keys = |entries: Vec<&Entry>| -> Vec<ObjectKey> {
+            entries
+                .into_iter()
+                .map(|entry| entry.child.key.clone())
+                .collect()
+        };
+        let (unconfirmed_keys, gone) = (keys(unconfirmed_keys), keys(gone));
+        (
+            gone.iter().filter_map(|key| self.take(key)).collect(),
+            unconfirmed_keys,
+        )
+    }
+
+    /// The object with this key.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// Objects that an owner controls.
+    pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Entry> {
+        self.at(self.by_owner.get(uid).map(|family| &family.keys))
+    }
+
+    /// Objects whose label names a job that does not control them.
+    pub(crate) fn job_labelled(&self, uid: &str) -> impl Iterator<Item = &Entry> {
+        self.at(self.by_job_label.get(uid))
+    }
+
+    fn at<'a>(&'a self, keys: Option<&'a BTreeSet<ObjectKey>>) -> impl Iterator<Item = &'a Entry> {
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| self.entries.get(key))
+    }
+
+    fn put(&mut self, mut child: Child, unconfirmed: bool) -> Change {
+        let before = self.take(&child.key);
+        let same = before
+            .as_ref()
+            .is_some_and(|entry| entry.child.uid == child.uid);
+        let delete_requested = same && before.as_ref().is_some_and(|entry| entry.delete_requested);
+        let news = before
+            .as_ref()
+            .is_none_or(|entry| !entry.child.same_except_version(&child));
+        self.index(&mut child);
+        let changed_job = child.job().filter(|_| news);
+        self.entries.insert(
+            child.key.clone(),
+            Entry {
+                child,
+                unconfirmed,
+                delete_requested,
+            },
+        );
+        Change {
+            gone: before.filter(|_| !same),
+            changed_job,
+        }
+    }
+
+    /// Notes whose it is, and lets it share the names of its family.
+    fn index(&mut self, child: &mut Child) {
+        if let Some(owner) = &mut child.owner {
+            let family = self
+                .by_owner
+                .entry(Arc::clone(&owner.uid))
+                .or_insert_with(|| Family {
+                    owner: Arc::clone(owner),
+                    keys: BTreeSet::new(),
+                });
+            if family.owner == *owner {
+                *owner = Arc::clone(&family.owner);
+            }
+            if let Some(relative) = family.keys.first()
+                && relative.namespace == child.key.namespace
+            {
+                child.key.namespace = Arc::clone(&relative.namespace);
+            }
+            if child.job_label.as_ref() == Some(&owner.uid) {
+                child.job_label = Some(Arc::clone(&owner.uid));
+            }
+            family.keys.insert(child.key.clone());
+        }
+        if let Some(job) = child.foreign_job_label() {
+            self.by_job_label
+                .entry(Arc::clone(job))
+                .or_default()
+                .insert(child.key.clone());
+        }
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        if let Some(owner) = &entry.child.owner
+            && let Some(family) = self.by_owner.get_mut(&owner.uid)
+        {
+            family.keys.remove(key);
+            if family.keys.is_empty() {
+                self.by_owner.remove(&owner.uid);
+            }
+        }
+        if let Some(job) = entry.child.foreign_job_label()
+            && let Some(keys) = self.by_job_label.get_mut(job)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_job_label.remove(job);
+            }
+        }
+        Some(entry)
+    }
+}
+
+impl Child {
+    /// The job that its label names, if that is not its owner.
+    fn foreign_job_label(&self) -> Option<&Arc<str>> {
+        self.job_label.as_ref().filter(|job| !self.is_owned_by(job))
+    }
+}
+
+/// The last few objects that ended, so that a late event of one does not bring it back.
+#[derive(Debug, Default)]
+struct Tombstones {
+    last_versions: HashMap<Arc<str>, u64>,
+    order: VecDeque<Arc<str>>,
+}
+
+impl Tombstones {
+    const MAX: usize = 1024;
+
+    fn add(&mut self, uid: &str, version: u64) {
+        let uid: Arc<str> = uid.into();
+        let known = self.last_versions.insert(Arc::clone(&uid), version);
+        if known.is_none() {
+            self.order.push_back(uid);
+        }
+        if self.order.len() > Self::MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.last_versions.remove(&oldest);
+        }
+    }
+
+    /// Anything told about the object up to its end. An object that merely left the selection of
+    /// the watch may come back, at a later version.
+    fn covers(&self, child: &Child) -> bool {
+        self.last_versions
+            .get(&child.uid)
+            .is_some_and(|version| child.version <= *version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Facts;
+
+    fn object(name: &str, uid: &str, version: u64) -> Child {
+        Child {
+            key: ObjectKey::new("team-a", name),
+            uid: uid.into(),
+            version,
+            owner: Some(Arc::new(ControllerRef {
+                kind: "MPIJob".to_owned(),
+                name: "ring".to_owned(),
+                uid: "job-1".into(),
+            })),
+            job_label: Some("job-1".into()),
+            has_watch_label: true,
+            facts: Facts::Config(planner::observed::Config {
+                uid: uid.to_owned(),
+                data: std::collections::BTreeMap::default(),
+            }),
+        }
+    }
+
+    fn version_of(index: &ObjectIndex, name: &str) -> Option<u64> {
+        index
+            .get(&ObjectKey::new("team-a", name))
+            .map(|entry| entry.child.version)
+    }
+
+    #[test]
+    fn an_older_event_does_not_overwrite_our_own_write() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        index.response(object("a", "u1", 9));
+        index.watch_applied(object("a", "u1", 7));
+        assert_eq!(version_of(&index, "a"), Some(9));
+        index.watch_applied(object("a", "u1", 10));
+        assert_eq!(version_of(&index, "a"), Some(10));
+    }
+
+    #[test]
+    fn an_answer_does_not_overwrite_a_newer_event() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 9));
+        index.response(object("a", "u1", 5));
+        assert_eq!(version_of(&index, "a"), Some(9));
+    }
+
+    #[test]
+    fn the_end_of_an_older_object_does_not_remove_its_successor() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        index.response(object("a", "u2", 9));
+        assert!(index.watch_deleted(&object("a", "u1", 8)).gone.is_none());
+        assert_eq!(version_of(&index, "a"), Some(9));
+    }
+
+    #[test]
+    fn a_late_event_does_not_bring_a_deleted_object_back() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        assert!(index.watch_deleted(&object("a", "u1", 8)).gone.is_some());
+        index.watch_applied(object("a", "u1", 7));
+        assert_eq!(version_of(&index, "a"), None);
+        index.response(object("a", "u1", 7));
+        assert_eq!(version_of(&index, "a"), None);
+    }
+
+    #[test]
+    fn an_object_that_left_the_selection_may_come_back() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        index.watch_deleted(&object("a", "u1", 8));
+        index.response(object("a", "u1", 9));
+        index.watch_deleted(&object("a", "u1", 8));
+        assert_eq!(version_of(&index, "a"), Some(9));
+    }
+
+    #[test]
+    fn what_we_deleted_stays_deleted_until_the_watch_agrees() {
+        let mut index = ObjectIndex::default();
+        let key = object("a", "u1", 5).key;
+        index.watch_applied(object("a", "u1", 5));
+        index.absent(&key, "u1");
+        index.watch_applied(object("a", "u1", 6));
+        assert_eq!(version_of(&index, "a"), None);
+        index.watch_applied(object("a", "u2", 7));
+        assert_eq!(version_of(&index, "a"), Some(7));
+    }
+
+    #[test]
+    fn a_requested_delete_survives_later_events() {
+        let mut index = ObjectIndex::default();
+        let key = object("a", "u1", 5).key;
+        index.watch_applied(object("a", "u1", 5));
+        index.set_delete_requested(&key, Some("u1"));
+        index.watch_applied(object("a", "u1", 6));
+        assert!(index.get(&key).is_some_and(|entry| entry.delete_requested));
+        index.watch_applied(object("a", "u2", 7));
+        assert!(index.get(&key).is_some_and(|entry| !entry.delete_requested));
+        index.set_delete_requested(&key, Some("u1"));
+        assert!(index.get(&key).is_some_and(|entry| !entry.delete_requested));
+    }
+
+    #[test]
+    fn a_relist_removes_what_it_does_not_show() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        index.watch_applied(object("b", "u2", 6));
+        index.relist_started();
+        index.relist_applied(object("b", "u2", 6));
+        let (gone, unconfirmed_keys) = index.relist_done();
+        assert_eq!(gone.len(), 1);
+        assert_eq!(*gone[0].child.key.name, *"a");
+        assert!(unconfirmed_keys.is_empty());
+        assert_eq!(index.owned_by("job-1").count(), 1);
+    }
+
+    #[test]
+    fn an_own_write_survives_a_relist_that_does_not_show_it() {
+        let mut index = ObjectIndex::default();
+        index.relist_started();
+        index.response(object("a", "u1", 9));
+        let (gone, unconfirmed_keys) = index.relist_done();
+        assert!(gone.is_empty());
+        assert_eq!(unconfirmed_keys, [object("a", "u1", 9).key]);
+        assert_eq!(version_of(&index, "a"), Some(9));
+    }
+
+    #[test]
+    fn an_own_write_that_was_seen_back_does_not_survive_a_relist_without_it() {
+        let mut index = ObjectIndex::default();
+        index.response(object("a", "u1", 9));
+        index.watch_applied(object("a", "u1", 9));
+        index.relist_started();
+        let (gone, unconfirmed_keys) = index.relist_done();
+        assert_eq!((gone.len(), unconfirmed_keys.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_relist_may_go_back_in_time_but_not_behind_our_own_writes() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 50));
+        index.response(object("b", "u2", 60));
+        index.relist_started();
+        index.relist_applied(object("a", "u1", 20));
+        index.relist_applied(object("b", "u2", 20));
+        index.relist_done();
+        assert_eq!(version_of(&index, "a"), Some(20));
+        assert_eq!(version_of(&index, "b"), Some(60));
+    }
+
+    #[test]
+    fn indexes_follow_the_objects() {
+        let mut index = ObjectIndex::default();
+        index.watch_applied(object("a", "u1", 5));
+        let mut stolen = object("a", "u1", 6);
+        stolen.owner = None;
+        stolen.job_label = None;
+        index.watch_applied(stolen);
+        assert_eq!(index.owned_by("job-1").count(), 0);
+        assert!(index.by_owner.is_empty());
+
+        let mut pretender = object("b", "u2", 7);
+        pretender.owner = None;
+        index.watch_applied(pretender);
+        assert_eq!(index.job_labelled("job-1").count(), 1);
+        index.watch_deleted(&object("b", "u2", 8));
+        assert!(index.by_job_label.is_empty());
+    }
+
+    #[test]
+    fn an_event_that_tells_nothing_new_is_no_change() {
+        let mut index = ObjectIndex::default();
+        assert!(
+            index
+                .watch_applied(object("a", "u1", 5))
+                .changed_job
+                .is_some()
+        );
+        assert!(
+            index
+                .watch_applied(object("a", "u1", 6))
+                .changed_job
+                .is_none()
+        );
+        assert_eq!(version_of(&index, "a"), Some(6));
+    }
+}
