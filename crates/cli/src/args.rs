@@ -322,7 +322,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) file: FileArg,
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) local_args: LocalArgs,
     /// At most so long: 90, 5m, 2h; the exit code is then 124
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<u64>,
@@ -336,7 +336,7 @@ pub(crate) struct RunArgs {
 
 /// How pods become processes of this machine.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct LocalArgs {
     /// A directory tree to run in, instead of this machine's own
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -355,7 +355,7 @@ pub(crate) struct PlaceArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) local_args: LocalArgs,
     /// Port of the API on 127.0.0.1; any that is free without it
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,

@@ -10,31 +10,31 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::args::Global;
+use crate::backend::{Backend, LogOptions};
 use crate::exit::{self, Failure};
 use crate::out::{GREEN, painted};
-use crate::site::{LogOptions, Site};
 use crate::view::{JobView, launcher};
 use crate::{out, verdict};
 
 /// The block is for waiting that can be felt.
-const QUIET: Duration = Duration::from_secs(2);
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 /// A line that says that nothing changed.
-const STILL: Duration = Duration::from_secs(30);
+const UNCHANGED_INTERVAL: Duration = Duration::from_secs(30);
 /// Lines of a failed program that are shown again, and among how many they are looked for.
 const LAST_LINES: usize = 5;
-const LOOKED_AT: u64 = 100;
+const LINES_READ: u64 = 100;
 
 /// What became of a job.
 #[derive(Debug)]
-pub(crate) struct Over {
+pub(crate) struct Conclusion {
     pub(crate) code: u8,
     pub(crate) json: Value,
 }
 
 /// Somebody who watches.
 pub(crate) struct Follower<'a> {
-    site: &'a Site,
+    backend: &'a Backend,
     quiet: bool,
     bar: ProgressBar,
     live: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    pub(crate) fn new(global: &Global, site: &'a Site) -> Self {
+    pub(crate) fn new(global: &Global, backend: &'a Backend) -> Self {
         let live = out::is_live() && !global.no_progress && !global.quiet;
         let target = if live {
             ProgressDrawTarget::stderr()
@@ -55,7 +55,7 @@ impl<'a> Follower<'a> {
         let style = ProgressStyle::with_template("  {spinner} {msg}  {elapsed_precise}");
         bar.set_style(style.expect("the template is constant"));
         Self {
-            site,
+            backend,
             quiet: global.quiet,
             bar,
             live,
@@ -66,14 +66,14 @@ impl<'a> Follower<'a> {
 
     /// The same for somebody at a terminal: Ctrl-C leaves the job alone, a second one soon after
     /// cancels it.
-    pub(crate) async fn attended(
+    pub(crate) async fn interruptible(
         &self,
-        over: impl Future<Output = Result<Over>>,
+        finished: impl Future<Output = Result<Conclusion>>,
         name: &str,
-    ) -> Result<Over> {
-        tokio::pin!(over);
+    ) -> Result<Conclusion> {
+        tokio::pin!(finished);
         tokio::select! {
-            over = &mut over => return over,
+            finished = &mut finished => return finished,
             _ = tokio::signal::ctrl_c() => {}
         }
         self.bar.finish_and_clear();
@@ -81,10 +81,10 @@ impl<'a> Follower<'a> {
             "\n{name} goes on; Ctrl-C again within 2 s cancels it\n"
         ));
         let code = exit::INTERRUPTED;
-        let text = match tokio::time::timeout(QUIET, tokio::signal::ctrl_c()).await {
+        let text = match tokio::time::timeout(PROGRESS_DELAY, tokio::signal::ctrl_c()).await {
             Ok(_) => {
-                let job = self.site.job(name).await?;
-                self.site.delete(JobView(&job)).await?;
+                let job = self.backend.job(name).await?;
+                self.backend.delete(JobView(&job)).await?;
                 format!("{name} was cancelled")
             }
             Err(_) => format!("no longer watching {name}; `muster wait {name}` does again"),
@@ -92,20 +92,20 @@ impl<'a> Follower<'a> {
         Err(Failure { code, text }.into())
     }
 
-    /// Until the job is over.
-    pub(crate) async fn until_over(&self, name: &str) -> Result<Over> {
+    /// Until the job is finished.
+    pub(crate) async fn until_finished(&self, name: &str) -> Result<Conclusion> {
         let job = self.until(name, |_| {}).await?;
         self.conclude(JobView(&job)).await
     }
 
     /// The same, with the launcher's output on stdout.
-    pub(crate) async fn until_over_with_logs(&self, name: &str) -> Result<Over> {
+    pub(crate) async fn until_finished_with_logs(&self, name: &str) -> Result<Conclusion> {
         let logs = self.logs(name).fuse();
-        let over = self.until_over(name).fuse();
-        futures::pin_mut!(logs, over);
+        let finished = self.until_finished(name).fuse();
+        futures::pin_mut!(logs, finished);
         loop {
             futures::select! {
-                result = over => return result,
+                result = finished => return result,
                 // Its end says nothing about the job.
                 _ = logs => {}
             }
@@ -119,14 +119,17 @@ impl<'a> Follower<'a> {
             ..LogOptions::default()
         };
         loop {
-            let job = self.site.job(name).await?;
-            let pods = self.site.pods(JobView(&job)).await?;
+            let job = self.backend.job(name).await?;
+            let pods = self.backend.pods(JobView(&job)).await?;
             let started = launcher(&pods).filter(|pod| pod.phase() != "Pending");
             let Some(pod) = started else {
-                self.site.changed(JobView(&job)).await?;
+                self.backend.changed(JobView(&job)).await?;
                 continue;
             };
-            let mut reader = self.site.log(pod, &options(pod.main_container())).await?;
+            let mut reader = self
+                .backend
+                .log(pod, &options(pod.main_container()))
+                .await?;
             let mut line = Vec::new();
             while reader.read_until(b'\n', &mut line).await? > 0 {
                 self.bar
@@ -137,15 +140,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Until the job is over, as it then is; `seen` hears of every state on the way.
+    /// Until the job is finished, as it then is; `seen` hears of every state on the way.
     pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Value> {
-        let mut said = String::new();
+        let mut last_line = String::new();
         let mut last = Instant::now();
         let mut known = false;
         loop {
-            let job = match self.site.job(name).await {
+            let job = match self.backend.job(name).await {
                 Ok(job) => job,
-                Err(_) if known => return Err(gone(name).into()),
+                Err(_) if known => return Err(deleted(name).into()),
                 Err(error) => return Err(error),
             };
             known = true;
@@ -156,25 +159,30 @@ impl<'a> Follower<'a> {
                 return Ok(job);
             }
             let line = state(view);
-            if line != said {
-                self.say(view, &line);
-                said = line;
+            if line != last_line {
+                self.print_state(view, &line);
+                last_line = line;
                 last = Instant::now();
-            } else if last.elapsed() >= STILL {
-                self.say(view, &format!("{said} (unchanged)"));
+            } else if last.elapsed() >= UNCHANGED_INTERVAL {
+                self.print_state(view, &format!("{last_line} (unchanged)"));
                 last = Instant::now();
             }
-            if self.live && self.since.elapsed() >= QUIET && !self.is_over_output(view) {
+            if self.live && self.since.elapsed() >= PROGRESS_DELAY && !self.is_showing_output(view)
+            {
                 self.bar.enable_steady_tick(TICK);
             }
-            let pause = if self.live { QUIET } else { STILL };
-            let _ = tokio::time::timeout(pause, self.site.changed(view)).await;
+            let pause = if self.live {
+                PROGRESS_DELAY
+            } else {
+                UNCHANGED_INTERVAL
+            };
+            let _ = tokio::time::timeout(pause, self.backend.changed(view)).await;
         }
     }
 
     /// Once the program writes, its lines are the progress; a block between them would be in the
     /// way.
-    fn is_over_output(&self, job: JobView<'_>) -> bool {
+    fn is_showing_output(&self, job: JobView<'_>) -> bool {
         let shared = self.shares_terminal && job.phase() == "Running";
         if shared {
             self.bar.finish_and_clear();
@@ -182,7 +190,7 @@ impl<'a> Follower<'a> {
         shared
     }
 
-    fn say(&self, job: JobView<'_>, line: &str) {
+    fn print_state(&self, job: JobView<'_>, line: &str) {
         if self.live {
             self.bar.set_message(format!("{}  {line}", job.name()));
         } else if !self.quiet {
@@ -191,11 +199,11 @@ impl<'a> Follower<'a> {
     }
 
     /// Says what became of it.
-    pub(crate) async fn conclude(&self, job: JobView<'_>) -> Result<Over> {
-        let pods = self.site.pods(job).await?;
+    pub(crate) async fn conclude(&self, job: JobView<'_>) -> Result<Conclusion> {
+        let pods = self.backend.pods(job).await?;
         let code = verdict::exit_code(job, &pods);
         if code != 0 {
-            let last = last_lines(self.site, &pods).await;
+            let last = last_lines(self.backend, &pods).await;
             out::note(&verdict::failure(job, &pods, &last));
         } else if !self.quiet {
             let took = job.seconds().unwrap_or(0.0);
@@ -214,14 +222,14 @@ impl<'a> Follower<'a> {
                 )
             });
         }
-        Ok(Over {
+        Ok(Conclusion {
             code,
             json: verdict::as_json(job, &pods),
         })
     }
 }
 
-fn gone(name: &str) -> Failure {
+fn deleted(name: &str) -> Failure {
     Failure {
         code: exit::STOPPED,
         text: format!("{name} was deleted while it was followed"),
@@ -243,16 +251,16 @@ fn state(job: JobView<'_>) -> String {
 }
 
 /// The end of the launcher's log.
-pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
+pub(crate) async fn last_lines(backend: &Backend, pods: &[Value]) -> Vec<String> {
     let Some(pod) = launcher(pods) else {
         return Vec::new();
     };
     let options = LogOptions {
         container: pod.main_container().to_owned(),
-        tail: Some(LOOKED_AT),
+        tail: Some(LINES_READ),
         ..LogOptions::default()
     };
-    let Ok(mut reader) = site.log(pod, &options).await else {
+    let Ok(mut reader) = backend.log(pod, &options).await else {
         return Vec::new();
     };
     let (mut lines, mut line) = (Vec::new(), Vec::new());
@@ -260,13 +268,13 @@ pub(crate) async fn last_lines(site: &Site, pods: &[Value]) -> Vec<String> {
         lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         line.clear();
     }
-    let mut lines = telling(&lines);
+    let mut lines = program_lines(&lines);
     lines.split_off(lines.len().saturating_sub(LAST_LINES))
 }
 
 /// The program's own lines: Open MPI's explanations stand between rulers, and the agent's summary
-/// is said elsewhere. All lines when none is left.
-fn telling(lines: &[String]) -> Vec<String> {
+/// is shown elsewhere. All lines when none is left.
+fn program_lines(lines: &[String]) -> Vec<String> {
     let is_ruler = |line: &str| line.len() > 20 && line.chars().all(|char| char == '-');
     let says_something = |line: &str| line.contains(|char: char| char.is_alphanumeric());
     let mut inside = false;
@@ -302,7 +310,7 @@ mod tests {
             "muster-agent: x",
         ];
         let lines = text.map(str::to_owned);
-        assert_eq!(telling(&lines), ["cannot open input"]);
-        assert_eq!(telling(&lines[1..4]), ["mpirun detected"]);
+        assert_eq!(program_lines(&lines), ["cannot open input"]);
+        assert_eq!(program_lines(&lines[1..4]), ["mpirun detected"]);
     }
 }

@@ -2,9 +2,10 @@
 //! file of `verbs`, and `local` is this machine as a cluster.
 //!
 //! A tour: [`args`] is the grammar, [`manifest`] reads files, [`lint`] finds what is wrong in
-//! them, [`site`] is the cluster that a verb speaks to, here or far away.
+//! them, [`backend`] is the cluster that a verb speaks to, here or far away.
 
 mod args;
+mod backend;
 mod exit;
 mod follow;
 mod lint;
@@ -12,7 +13,6 @@ mod local;
 mod manifest;
 mod out;
 mod schema;
-mod site;
 mod state;
 mod table;
 mod verbs;

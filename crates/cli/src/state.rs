@@ -12,8 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::backend::LogOptions;
 use crate::local::runner::{log, log_path};
-use crate::site::LogOptions;
 
 /// Runs that are remembered.
 const RUNS_MAX: usize = 50;

@@ -21,10 +21,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::here;
-use super::runner::library::{Book, Library};
+use super::host;
+use super::runner::config_source::{ConfigLookup, ConfigSource};
 use super::runner::{Runner, Settings, Tee, live_logs, log};
-use crate::site::LogOptions;
+use crate::backend::LogOptions;
 use crate::state;
 
 /// How often volumes are compared with their ConfigMaps and Secrets.
@@ -37,7 +37,7 @@ const CONCURRENCY: u16 = 16;
 const AGENT_IMAGE: &str = "muster-agent";
 
 /// What a caller may want of the pods.
-pub(crate) enum Wish {
+pub(crate) enum Request {
     /// A signal to the launchers' programs.
     SignalLaunchers(i32),
     /// End everything at once; answered when it is.
@@ -47,7 +47,7 @@ pub(crate) enum Wish {
 /// A cluster that runs on this machine.
 pub(crate) struct Local {
     pub(crate) shared: Shared,
-    wishes: mpsc::UnboundedSender<Wish>,
+    requests: mpsc::UnboundedSender<Request>,
     controller: JoinHandle<Result<()>>,
     driver: JoinHandle<()>,
     stop: oneshot::Sender<()>,
@@ -73,7 +73,7 @@ impl Local {
         getrandom::fill(&mut seed).context("this machine has no random numbers")?;
         let config = Config {
             seed: u64::from_le_bytes(seed),
-            node: Some(here::node()),
+            node: Some(host::node()),
             ..Config::default()
         };
         let logs = settings.directory.clone();
@@ -86,10 +86,10 @@ impl Local {
         };
         let agent_image = settings.agent.as_ref().map(|_| AGENT_IMAGE.to_owned());
         let (reporter, reports) = mpsc::unbounded_channel();
-        let library = library(shared.clone());
-        let runner = Runner::new(settings, library, reporter, tee);
-        let (wishes, wished) = mpsc::unbounded_channel();
-        let driver = tokio::task::spawn(drive(shared.clone(), runner, reports, wished));
+        let lookup = lookup(shared.clone());
+        let runner = Runner::new(settings, lookup, reporter, tee);
+        let (requests, received) = mpsc::unbounded_channel();
+        let driver = tokio::task::spawn(drive(shared.clone(), runner, reports, received));
         let scope = Scope {
             site: PlannerSite {
                 agent_image,
@@ -109,7 +109,7 @@ impl Local {
         });
         Ok(Self {
             shared,
-            wishes,
+            requests,
             controller,
             driver,
             stop,
@@ -123,13 +123,13 @@ impl Local {
 
     /// A signal to the programs of all launchers.
     pub(crate) fn signal_launchers(&self, number: i32) {
-        let _ = self.wishes.send(Wish::SignalLaunchers(number));
+        let _ = self.requests.send(Request::SignalLaunchers(number));
     }
 
     /// Ends every process, and everything else with them.
     pub(crate) async fn end(self) {
         let (done, ended) = oneshot::channel();
-        if self.wishes.send(Wish::End(done)).is_ok() {
+        if self.requests.send(Request::End(done)).is_ok() {
             let _ = ended.await;
         }
         drop(self.stop);
@@ -193,11 +193,11 @@ fn read(shared: &Shared, path: &str) -> Option<Value> {
     }
 }
 
-fn library(shared: Shared) -> Arc<Library> {
-    Arc::new(move |book: Book, namespace: &str, name: &str| {
-        let plural = match book {
-            Book::ConfigMap => "configmaps",
-            Book::Secret => "secrets",
+fn lookup(shared: Shared) -> Arc<ConfigLookup> {
+    Arc::new(move |kind: ConfigSource, namespace: &str, name: &str| {
+        let plural = match kind {
+            ConfigSource::ConfigMap => "configmaps",
+            ConfigSource::Secret => "secrets",
         };
         read(
             &shared,
@@ -210,12 +210,12 @@ async fn drive(
     shared: Shared,
     mut runner: Runner,
     mut reports: mpsc::UnboundedReceiver<Report>,
-    mut wishes: mpsc::UnboundedReceiver<Wish>,
+    mut requests: mpsc::UnboundedReceiver<Request>,
 ) {
     let mut refresh = tokio::time::interval(REFRESH);
     loop {
         for order in shared.tick() {
-            runner.obey(order);
+            runner.apply(order);
         }
         let wake = shared.with(|cluster, now| {
             let at = cluster.next_wake()?;
@@ -236,9 +236,9 @@ async fn drive(
                     shared.report(report);
                 }
             }
-            wish = wishes.recv() => match wish {
-                Some(Wish::SignalLaunchers(number)) => runner.signal_launchers(number),
-                Some(Wish::End(done)) => {
+            request = requests.recv() => match request {
+                Some(Request::SignalLaunchers(number)) => runner.signal_launchers(number),
+                Some(Request::End(done)) => {
                     runner.end().await;
                     let _ = done.send(());
                     return;

@@ -4,12 +4,12 @@
 
 mod addresses;
 mod bare;
+pub(crate) mod config_source;
 pub(crate) mod container;
 mod environment;
 mod homes;
 mod isolated;
 mod launch;
-pub(crate) mod library;
 pub(crate) mod live_logs;
 pub(crate) mod log;
 mod pod;
@@ -28,11 +28,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::addresses::Addresses;
-use self::container::{Chunk, Wish};
+use self::config_source::ConfigLookup;
+use self::container::{Chunk, ContainerRequest};
 use self::isolated::{Holder, Network};
-use self::library::Library;
 use self::pod::Pod;
-use crate::local::stages::recipe::{Isolation, Mount};
+use crate::local::stages::protocol::{Isolation, Mount};
 
 /// What the runner is told once.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(crate) type Tee = dyn Fn(&Value, &str) -> Option<mpsc::Sender<Chunk>> + Send
 /// The pods of this machine.
 pub(crate) struct Runner {
     settings: Settings,
-    library: Arc<Library>,
+    lookup: Arc<ConfigLookup>,
     reports: mpsc::UnboundedSender<Report>,
     tee: Box<Tee>,
     addresses: Addresses,
@@ -77,13 +77,13 @@ struct Placed {
     directory: PathBuf,
     /// Holds its network.
     holder: Option<Holder>,
-    containers: BTreeMap<String, mpsc::UnboundedSender<Wish>>,
+    containers: BTreeMap<String, mpsc::UnboundedSender<ContainerRequest>>,
 }
 
 impl Runner {
     pub(crate) fn new(
         settings: Settings,
-        library: Arc<Library>,
+        lookup: Arc<ConfigLookup>,
         reports: mpsc::UnboundedSender<Report>,
         tee: Box<Tee>,
     ) -> Self {
@@ -94,7 +94,7 @@ impl Runner {
         Self {
             network: None,
             settings,
-            library,
+            lookup,
             reports,
             tee,
             addresses,
@@ -104,7 +104,7 @@ impl Runner {
     }
 
     /// Does as told; what comes of it is reported.
-    pub(crate) fn obey(&mut self, order: Order) {
+    pub(crate) fn apply(&mut self, order: Order) {
         while self.running.try_join_next().is_some() {}
         match order {
             Order::Place { pod, object } => self.place(pod, object),
@@ -119,7 +119,7 @@ impl Runner {
                 pod,
                 container,
                 grace_secs,
-            } => self.wish(&pod, &container, Wish::Stop { grace_secs }),
+            } => self.request(&pod, &container, ContainerRequest::Stop { grace_secs }),
             Order::Refresh { pod, object } => self.refresh(&pod, object),
             Order::Release { pod } => self.release(&pod),
         }
@@ -130,7 +130,7 @@ impl Runner {
         let launchers = self.pods.values();
         for placed in launchers.filter(|placed| Pod(&placed.object).role() == "launcher") {
             for container in placed.containers.values() {
-                let _ = container.send(Wish::Signal(number));
+                let _ = container.send(ContainerRequest::Signal(number));
             }
         }
     }
@@ -140,7 +140,7 @@ impl Runner {
         for placed in self.pods.values() {
             let volumes = placed.directory.join("volumes");
             // What cannot be updated stays as it is, as on a cluster.
-            let _ = volumes::fill(Pod(&placed.object), &volumes, &*self.library);
+            let _ = volumes::fill(Pod(&placed.object), &volumes, &*self.lookup);
         }
     }
 
@@ -180,7 +180,7 @@ impl Runner {
         };
         let ready = placed.holder.as_mut().and_then(Holder::ready);
         self.pods.insert(pod.uid.clone(), placed);
-        self.introduce(&pod);
+        self.share_host_names(&pod);
         let reports = self.reports.clone();
         let Some(ready) = ready else {
             let _ = reports.send(Report::Placed { pod, ip });
@@ -226,7 +226,7 @@ impl Runner {
         fs::create_dir_all(&volumes).with_context(cannot)?;
         fs::create_dir_all(directory.join("tmp")).with_context(cannot)?;
         open_to_all(&directory.join("tmp")).with_context(cannot)?;
-        volumes::fill(pod, &volumes, &*self.library)?;
+        volumes::fill(pod, &volumes, &*self.lookup)?;
         let mut names = pod.names();
         let longest = names.swap_remove(0);
         // Open MPI knows its own host by the address of an interface, and of the loopback block only
@@ -246,7 +246,7 @@ impl Runner {
 
     /// Tells every pod the names of this one, and this one theirs. Lines are only ever added, in
     /// one write each, so that no reader sees half a file.
-    fn introduce(&self, new: &PodRef) {
+    fn share_host_names(&self, new: &PodRef) {
         let Some(arrived) = self.pods.get(&new.uid) else {
             return;
         };
@@ -280,18 +280,18 @@ impl Runner {
                 return;
             }
         };
-        let (own, wishes) = mpsc::unbounded_channel();
+        let (own, requests) = mpsc::unbounded_channel();
         if let Some(placed) = self.pods.get_mut(&pod.uid) {
             placed.object = object;
             placed.containers.insert(container, own);
         }
-        self.running.spawn(container::run(launch, wishes));
+        self.running.spawn(container::run(launch, requests));
     }
 
-    fn wish(&self, pod: &PodRef, container: &str, wish: Wish) {
+    fn request(&self, pod: &PodRef, container: &str, request: ContainerRequest) {
         let placed = self.pods.get(&pod.uid);
         if let Some(own) = placed.and_then(|placed| placed.containers.get(container)) {
-            let _ = own.send(wish);
+            let _ = own.send(request);
         }
     }
 
@@ -299,7 +299,7 @@ impl Runner {
         if let Some(placed) = self.pods.get_mut(&pod.uid) {
             placed.object = object;
             let volumes = placed.directory.join("volumes");
-            let _ = volumes::fill(Pod(&placed.object), &volumes, &*self.library);
+            let _ = volumes::fill(Pod(&placed.object), &volumes, &*self.lookup);
         }
     }
 

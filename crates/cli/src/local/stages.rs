@@ -2,14 +2,14 @@
 //! namespaces, stage two is the first process in them. Both are this binary again, because only a
 //! process of its own may change what it sees. Decides which stage is meant.
 //!
-//! `recipe` is what the runner says to them and hears from them.
+//! `protocol` is what the runner says to them and hears from them.
 
-mod first;
+mod descendants;
+mod init;
 mod namespaces;
 mod network;
-pub(crate) mod recipe;
-mod rooms;
-mod tree;
+pub(crate) mod protocol;
+mod rootfs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn dispatch(words: &[OsString]) -> Option<ExitCode> {
     let mode = rest.first().copied().unwrap_or("");
     Some(match word {
         ENTER => namespaces::enter(mode, rest.get(1).copied()),
-        FIRST => first::run(mode),
+        FIRST => init::run(mode),
         PROBE => namespaces::probe(),
         BRIDGE => network::bridge(mode),
         NETWORK => network::pod(&rest),

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::args::{Global, NameArgs};
-use crate::site::{Site, event_time};
+use crate::backend::{Backend, event_time};
 use crate::view::{JobView, PodView};
 use crate::{out, table};
 
 pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
-    let site = Site::connect(global, Some(&args.name)).await?;
-    let job = site.job(&args.name).await?;
+    let backend = Backend::connect(global, Some(&args.name)).await?;
+    let job = backend.job(&args.name).await?;
     let job = JobView(&job);
-    let (pods, events) = (site.pods(job).await?, site.events(job).await?);
+    let (pods, events) = (backend.pods(job).await?, backend.events(job).await?);
     out::data(&(facts(job) + &pod_table(&pods) + &event_table(&events)));
     Ok(0)
 }

@@ -7,12 +7,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
 
-use crate::local::loopback::STOP;
+use crate::local::api_server::STOP;
 use crate::{out, state};
 
 /// Longer than killing everything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run() -> Result<u8> {
     if !state::up_is_alive() {
@@ -31,10 +31,10 @@ pub(crate) async fn run() -> Result<u8> {
         .context("the local cluster does not answer")?;
     let since = Instant::now();
     while state::up_is_alive() {
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > STOP_TIMEOUT {
             bail!("the local cluster does not end");
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     out::note("The local cluster has ended; nothing of it runs.\n");
     Ok(0)

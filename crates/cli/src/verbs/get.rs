@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args::{GetArgs, Global, Output};
-use crate::site::Site;
+use crate::backend::Backend;
 use crate::view::JobView;
 use crate::{out, table, yaml};
 
 pub(crate) async fn run(global: &Global, args: &GetArgs) -> Result<u8> {
-    let site = Site::connect(global, args.name.as_deref()).await?;
+    let backend = Backend::connect(global, args.name.as_deref()).await?;
     let jobs = match &args.name {
-        Some(name) => vec![site.job(name).await?],
-        None => site.jobs(args.all_namespaces, &args.selector).await?,
+        Some(name) => vec![backend.job(name).await?],
+        None => backend.jobs(args.all_namespaces, &args.selector).await?,
     };
     if jobs.is_empty() && matches!(args.output, None | Some(Output::Wide)) {
         out::note("No jobs found.\n");

@@ -9,15 +9,15 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use crate::args::{Global, LogsArgs};
+use crate::backend::{Backend, LogOptions};
 use crate::exit::Failure;
 use crate::out;
-use crate::site::{LogOptions, Site};
 use crate::view::{JobView, PodView, launcher, workers};
 
 pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
-    let site = Site::connect(global, Some(&args.job.name)).await?;
-    let job = site.job(&args.job.name).await?;
-    let pods = site.pods(JobView(&job)).await?;
+    let backend = Backend::connect(global, Some(&args.job.name)).await?;
+    let job = backend.job(&args.job.name).await?;
+    let pods = backend.pods(JobView(&job)).await?;
     let chosen = chosen(args, &pods)?;
     if chosen.is_empty() {
         let name = JobView(&job).name();
@@ -44,14 +44,14 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
     try_join_all(
         chosen
             .into_iter()
-            .map(|pod| stream(&site, pod, args, &print)),
+            .map(|pod| stream(&backend, pod, args, &print)),
     )
     .await?;
     Ok(0)
 }
 
 async fn stream(
-    site: &Site,
+    backend: &Backend,
     pod: PodView<'_>,
     args: &LogsArgs,
     print: &impl Fn(PodView<'_>, &[u8]),
@@ -59,13 +59,13 @@ async fn stream(
     let container = args.container.as_deref().unwrap_or(pod.main_container());
     let options = LogOptions {
         container: container.to_owned(),
-        follow: args.follow && !site.is_record(),
+        follow: args.follow && !backend.is_recorded(),
         tail: args.tail,
         since_secs: args.since,
         previous: args.previous,
         timestamps: args.timestamps,
     };
-    let mut reader = site.log(pod, &options).await?;
+    let mut reader = backend.log(pod, &options).await?;
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).await? > 0 {
         print(pod, line.strip_suffix(b"\n").unwrap_or(&line));

@@ -8,16 +8,16 @@ use planner::job::Transport;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::args::{Global, PlaceArgs, RunArgs};
+use crate::args::{Global, LocalArgs, RunArgs};
+use crate::backend::Backend;
 use crate::exit::{self, Failure};
 use crate::follow::Follower;
 use crate::local::cluster::Local;
-use crate::local::here;
+use crate::local::host;
 use crate::local::output::Output;
 use crate::local::runner::{Settings, Tee};
-use crate::local::stages::recipe::{Isolation, Mount};
+use crate::local::stages::protocol::{Isolation, Mount};
 use crate::manifest::{self, Manifest};
-use crate::site::Site;
 use crate::state::{Record, Run};
 use crate::view::{JobView, PodView};
 use crate::{lint, out};
@@ -29,16 +29,16 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let manifest = manifest::read(args.file.name())?;
     let mut objects = checked(&manifest)?;
     let namespace = namespace(global, &objects);
-    let (job, added) = adapt(&mut objects, args, &namespace, &manifest)?;
-    if args.place.root.is_none() && args.place.mounts.is_empty() {
+    let (job, added) = prepare(&mut objects, args, &namespace, &manifest)?;
+    if args.local_args.root.is_none() && args.local_args.mounts.is_empty() {
         require_program(&job)?;
     }
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
     run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
-    let settings = settings(&run, &args.place, wants_sshd(&job))?;
-    introduce(global, &manifest, &job, &settings);
-    announce(global, &added);
+    let settings = runner_settings(&run, &args.local_args, wants_sshd(&job))?;
+    print_summary(global, &manifest, &job, &settings);
+    print_changes(global, &added);
     let output = Output::open(args.output.is_some());
     let sender = output.sender();
     let tee: Box<Tee> = Box::new(move |pod, container| {
@@ -67,7 +67,7 @@ struct Session<'a> {
 
 /// How following ended.
 enum Ending {
-    Over(Result<Value>),
+    Finished(Result<Value>),
     Interrupted(u8),
     ReaderGone,
     TimedOut,
@@ -75,9 +75,9 @@ enum Ending {
 
 impl Session<'_> {
     async fn follow(self, objects: &[Value], job: &Value, namespace: String) -> Result<u8> {
-        let site = Site::of(self.local.client(), namespace);
+        let backend = Backend::of(self.local.client(), namespace);
         for object in objects {
-            if let Err(error) = site.create(object, false).await {
+            if let Err(error) = backend.create(object, false).await {
                 self.local.end().await;
                 return Err(Failure {
                     code: exit::NEVER_STARTED,
@@ -86,7 +86,7 @@ impl Session<'_> {
                 .into());
             }
         }
-        let mut follower = Follower::new(self.global, &site);
+        let mut follower = Follower::new(self.global, &backend);
         follower.shares_terminal = true;
         let name = super::render::typed_name(job);
         let ending = self.watch(&follower, &name).await?;
@@ -97,21 +97,21 @@ impl Session<'_> {
         // All that the program wrote comes before what we say of it.
         self.output.finish();
         match ending {
-            Ending::Over(Ok(job)) => {
-                let over = follower.conclude(JobView(&job)).await?;
+            Ending::Finished(Ok(job)) => {
+                let finished = follower.conclude(JobView(&job)).await?;
                 if self.args.output.is_some() {
-                    out::data(&format!("{:#}\n", over.json));
+                    out::data(&format!("{:#}\n", finished.json));
                 }
-                Ok(over.code)
+                Ok(finished.code)
             }
-            Ending::Over(Err(error)) => Err(error),
+            Ending::Finished(Err(error)) => Err(error),
             Ending::Interrupted(code) => {
                 out::note("interrupted; nothing was left running\n");
                 Ok(code)
             }
             Ending::ReaderGone => Ok(exit::PIPE_CLOSED),
             Ending::TimedOut => {
-                out::note("error[DeadlineExceeded]: --timeout is over; the job was stopped\n");
+                out::note("error[DeadlineExceeded]: --timeout is finished; the job was stopped\n");
                 Ok(exit::DEADLINE)
             }
         }
@@ -130,15 +130,15 @@ impl Session<'_> {
         let record = |_: &Value| {
             let _ = self.run.record(&self.local.record());
         };
-        let over = follower.until(name, record);
-        tokio::pin!(deadline, over);
+        let finished = follower.until(name, record);
+        tokio::pin!(deadline, finished);
         let mut interrupted = None;
         loop {
             tokio::select! {
-                job = &mut over => {
+                job = &mut finished => {
                     return Ok(match interrupted {
                         Some(code) => Ending::Interrupted(code),
-                        None => Ending::Over(job),
+                        None => Ending::Finished(job),
                     });
                 }
                 code = signals.next() => {
@@ -201,7 +201,7 @@ fn namespace(global: &Global, objects: &[Value]) -> String {
 
 /// Makes the job fit this machine, and returns it with what was added: no retries unless the file
 /// asks for some, because whoever waits at a terminal wants to see the first failure.
-fn adapt(
+fn prepare(
     objects: &mut [Value],
     args: &RunArgs,
     namespace: &str,
@@ -217,7 +217,7 @@ fn adapt(
         }
         jobs += 1;
         if object["spec"]["runPolicy"]["suspend"] == true {
-            return Err(never(format!(
+            return Err(never_started(format!(
                 "error[Suspended]: {} is suspended, so nothing would run\n  do: set \
                  spec.runPolicy.suspend to false, or use `muster up` and resume it with kubectl",
                 manifest::name(object)
@@ -248,8 +248,11 @@ fn adapt(
     }
     match (found, jobs) {
         (Some(job), 1) => Ok((job, added)),
-        (None, _) => Err(never(format!("{} holds no job to run", manifest.name))),
-        (Some(_), _) => Err(never(format!(
+        (None, _) => Err(never_started(format!(
+            "{} holds no job to run",
+            manifest.name
+        ))),
+        (Some(_), _) => Err(never_started(format!(
             "{} holds {jobs} jobs, and one is run at a time; `muster up` takes many",
             manifest.name
         ))),
@@ -259,7 +262,7 @@ fn adapt(
 /// Commands can be run in pods here by the agent and by sshd, not through an API server.
 fn require_transport(object: &Value) -> Result<()> {
     match manifest::lower(object) {
-        Some(Ok(job)) if job.transport == Some(Transport::Exec) => Err(never(format!(
+        Some(Ok(job)) if job.transport == Some(Transport::Exec) => Err(never_started(format!(
             "error[TransportNotHere]: {} of {} reaches its workers, which a StatefulSet makes, by \
              transport Exec: through pods/exec of an API server, which this machine has not\n  do: \
              apply it to a cluster, or write it as kubeflow.org/v2beta1, whose workers run the agent",
@@ -270,7 +273,7 @@ fn require_transport(object: &Value) -> Result<()> {
     }
 }
 
-fn never(text: String) -> anyhow::Error {
+fn never_started(text: String) -> anyhow::Error {
     let code = exit::NEVER_STARTED;
     Failure { code, text }.into()
 }
@@ -288,10 +291,10 @@ fn require_program(job: &Value) -> Result<()> {
         let path = mount["mountPath"].as_str().unwrap_or("/");
         program.starts_with(path)
     });
-    if mounted || program.contains("$(") || here::find_program(program).is_some() {
+    if mounted || program.contains("$(") || host::find_program(program).is_some() {
         return Ok(());
     }
-    let (place, advice) = match program.contains('/') {
+    let (local_args, advice) = match program.contains('/') {
         true => (
             "on this machine".to_owned(),
             "install it, or use --root DIR",
@@ -304,7 +307,7 @@ fn require_program(job: &Value) -> Result<()> {
     Err(Failure {
         code: exit::NOT_FOUND,
         text: format!(
-            "error[CommandNotFound]: {program} is not {place}\n  do: {advice}; images are not used \
+            "error[CommandNotFound]: {program} is not {local_args}\n  do: {advice}; images are not used \
              here, programs of this machine are"
         ),
     }
@@ -320,17 +323,17 @@ fn install_advice(program: &str) -> &'static str {
 }
 
 /// Settings of the runner.
-pub(crate) fn settings(run: &Run, place: &PlaceArgs, sshd: bool) -> Result<Settings> {
-    let (isolation, refusal) = here::isolation()?;
+pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> Result<Settings> {
+    let (isolation, refusal) = host::isolation()?;
     if isolation == Isolation::Bare {
         out::note(&format!(
             "note: this machine allows no namespaces ({refusal}), so pods share host name, files \
              and processes; volumes are reached through variables only\n"
         ));
     }
-    let root = match &place.root {
+    let root = match &local_args.root {
         Some(_) if isolation == Isolation::Bare => {
-            return Err(never(
+            return Err(never_started(
                 "--root needs namespaces, and none are allowed".to_owned(),
             ));
         }
@@ -341,7 +344,7 @@ pub(crate) fn settings(run: &Run, place: &PlaceArgs, sshd: bool) -> Result<Setti
         None => None,
     };
     let mut variables = Vec::new();
-    for variable in &place.variables {
+    for variable in &local_args.variables {
         match variable.split_once('=') {
             Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
             None => {
@@ -354,13 +357,13 @@ pub(crate) fn settings(run: &Run, place: &PlaceArgs, sshd: bool) -> Result<Setti
     }
     Ok(Settings {
         directory: run.directory.clone(),
-        binary: here::binary()?,
-        agent: here::agent(),
+        binary: host::binary()?,
+        agent: host::agent(),
         isolation,
         root,
-        mounts: mounts(&place.mounts)?,
+        mounts: mounts(&local_args.mounts)?,
         variables,
-        isolated: is_isolated(place, isolation, sshd)?,
+        isolated: is_isolated(local_args, isolation, sshd)?,
         seed: std::process::id(),
     })
 }
@@ -372,19 +375,19 @@ fn wants_sshd(job: &Value) -> bool {
     }
     match job["spec"]["muster"]["transport"].as_str() {
         Some(transport) => transport == "SSH",
-        None => here::agent().is_none(),
+        None => host::agent().is_none(),
     }
 }
 
-fn is_isolated(place: &PlaceArgs, isolation: Isolation, sshd: bool) -> Result<bool> {
-    let can = isolation != Isolation::Bare && here::find_program("ip").is_some();
-    match place.network.as_deref() {
-        Some("isolated") if !can => Err(never(
+fn is_isolated(local_args: &LocalArgs, isolation: Isolation, sshd: bool) -> Result<bool> {
+    let can = isolation != Isolation::Bare && host::find_program("ip").is_some();
+    match local_args.network.as_deref() {
+        Some("isolated") if !can => Err(never_started(
             "--network isolated needs namespaces and the program `ip`: `apt install iproute2`"
                 .to_owned(),
         )),
         Some(network) => Ok(network == "isolated"),
-        None => Ok(can && (sshd || here::has_only_loopback())),
+        None => Ok(can && (sshd || host::has_only_loopback())),
     }
 }
 
@@ -408,7 +411,7 @@ fn mounts(given: &[String]) -> Result<Vec<Mount>> {
 }
 
 /// What runs here must not differ from the file in silence.
-fn announce(global: &Global, added: &[&str]) {
+fn print_changes(global: &Global, added: &[&str]) {
     if !global.quiet && !added.is_empty() {
         out::note(&format!(
             "note: the launcher is tried once ({}), as the file does not say otherwise\n",
@@ -417,7 +420,7 @@ fn announce(global: &Global, added: &[&str]) {
     }
 }
 
-fn introduce(global: &Global, manifest: &Manifest, job: &Value, settings: &Settings) {
+fn print_summary(global: &Global, manifest: &Manifest, job: &Value, settings: &Settings) {
     if global.quiet {
         return;
     }

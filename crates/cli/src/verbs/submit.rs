@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::args::{Global, Output, SubmitArgs};
+use crate::backend::Backend;
 use crate::follow::Follower;
 use crate::manifest;
-use crate::site::Site;
 use crate::verbs::render::{checked, typed_name};
 use crate::{out, yaml};
 
@@ -16,32 +16,34 @@ pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {
     let dry = args.dry_run.as_deref();
     if dry == Some("client") {
         for object in &objects {
-            tell(object, "created (dry run)", args.output);
+            print(object, "created (dry run)", args.output);
         }
         return Ok(0);
     }
-    let site = Site::connect(global, None).await?;
+    let backend = Backend::connect(global, None).await?;
     let mut job = None;
     for object in &objects {
-        let created = site.create(object, dry.is_some()).await?;
+        let created = backend.create(object, dry.is_some()).await?;
         let verb = if dry.is_some() {
             "created (server dry run)"
         } else {
             "created"
         };
-        tell(&created, verb, args.output);
+        print(&created, verb, args.output);
         if manifest::api(object).is_some() {
             job = Some(typed_name(&created));
         }
     }
     match job {
         Some(name) if args.wait && dry.is_none() => {
-            let follower = Follower::new(global, &site);
+            let follower = Follower::new(global, &backend);
             let verdict = if args.logs {
-                let over = follower.until_over_with_logs(&name);
-                follower.attended(over, &name).await?
+                let finished = follower.until_finished_with_logs(&name);
+                follower.interruptible(finished, &name).await?
             } else {
-                follower.attended(follower.until_over(&name), &name).await?
+                follower
+                    .interruptible(follower.until_finished(&name), &name)
+                    .await?
             };
             Ok(verdict.code)
         }
@@ -49,7 +51,7 @@ pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {
     }
 }
 
-fn tell(object: &Value, verb: &str, output: Option<Output>) {
+fn print(object: &Value, verb: &str, output: Option<Output>) {
     let name = typed_name(object);
     out::data(&match output {
         Some(Output::Json) => format!("{object:#}\n"),

@@ -10,23 +10,23 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::args::{Global, UpArgs};
+use crate::local::api_server::ApiServer;
 use crate::local::cluster::Local;
-use crate::local::here;
-use crate::local::loopback::Door;
+use crate::local::host;
 use crate::out;
 use crate::state::{self, Run};
-use crate::verbs::run::{Signals, settings};
+use crate::verbs::run::{Signals, runner_settings};
 
 /// Longer than a start takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
     if args.foreground {
-        return stay(args).await;
+        return serve(args).await;
     }
     if state::up_is_alive() {
-        say(global)?;
+        print_kubeconfig(global)?;
         return Ok(0);
     }
     let directory = state::directory()?.join("up");
@@ -36,7 +36,7 @@ pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
     let path = directory.join("log");
     let log =
         fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut child = Command::new(here::binary()?)
+    let mut child = Command::new(host::binary()?)
         .args(std::env::args_os().skip(1))
         .arg("--foreground")
         .stdin(Stdio::null())
@@ -51,16 +51,16 @@ pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
             let said = fs::read_to_string(&path).unwrap_or_default();
             bail!("the cluster did not start ({status})\n{}", said.trim_end());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > START_TIMEOUT {
             bail!("the cluster does not start; its log is {}", path.display());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-    say(global)?;
+    print_kubeconfig(global)?;
     Ok(0)
 }
 
-fn say(global: &Global) -> Result<()> {
+fn print_kubeconfig(global: &Global) -> Result<()> {
     let path = state::up_kubeconfig()?;
     out::data(&format!("export KUBECONFIG={}\n", path.display()));
     if !global.quiet {
@@ -72,13 +72,13 @@ fn say(global: &Global) -> Result<()> {
     Ok(())
 }
 
-async fn stay(args: &UpArgs) -> Result<u8> {
+async fn serve(args: &UpArgs) -> Result<u8> {
     let run = Run::up()?;
     for leftover in ["pods", "logs"] {
         let _ = fs::remove_dir_all(run.directory.join(leftover));
     }
-    let door = Door::open(args.port).await?;
-    let settings = settings(&run, &args.place, false)?;
+    let server = ApiServer::bind(args.port).await?;
+    let settings = runner_settings(&run, &args.local_args, false)?;
     // As `kubectl apply -f deploy/muster.yaml` has it: the others' would take the short name `mpijob`
     // away, and can be applied like anywhere else.
     let installed = |definition: &&Value| {
@@ -91,10 +91,10 @@ async fn stay(args: &UpArgs) -> Result<u8> {
         .collect();
     let local = Local::start(settings, definitions, Box::new(|_, _| None)).await?;
     let kubeconfig = state::up_kubeconfig()?;
-    door.write_kubeconfig(&kubeconfig)?;
+    server.write_kubeconfig(&kubeconfig)?;
     let mut signals = Signals::listen()?;
     tokio::select! {
-        () = door.serve(local.shared.clone()) => {}
+        () = server.serve(local.shared.clone()) => {}
         _ = signals.next() => {}
     }
     let _ = fs::remove_file(&kubeconfig);

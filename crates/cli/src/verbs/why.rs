@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::args::{Global, NameArgs};
+use crate::backend::Backend;
 use crate::follow;
-use crate::site::Site;
 use crate::view::{JobView, PodView, workers};
 use crate::{out, table, verdict};
 
@@ -14,13 +14,13 @@ use crate::{out, table, verdict};
 const LISTED_MAX: usize = 8;
 
 pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
-    let site = Site::connect(global, Some(&args.name)).await?;
-    let job = site.job(&args.name).await?;
+    let backend = Backend::connect(global, Some(&args.name)).await?;
+    let job = backend.job(&args.name).await?;
     let job = JobView(&job);
-    let pods = site.pods(job).await?;
+    let pods = backend.pods(job).await?;
     let text = match job.phase() {
         "Failed" => {
-            let last = follow::last_lines(&site, &pods).await;
+            let last = follow::last_lines(&backend, &pods).await;
             verdict::failure(job, &pods, &last)
         }
         "Succeeded" => format!("{} succeeded{}.\n", job.name(), took(job)),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 
 use super::*;
-use crate::local::stages::recipe::Isolation;
+use crate::local::stages::protocol::Isolation;
 
 /// Turns that everything gets to become quiet, and turns in which it then must be.
 const TURNS_TO_SETTLE: u64 = 100_000_000;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::local::stages::recipe::{Mount, Program};
+use crate::local::stages::protocol::{Mount, Program};
 
 /// Where the agent looks when nobody tells it, and the variable by which it is told.
 const TOLD: [(&str, &str); 3] = [

@@ -1,5 +1,5 @@
 //! One start of one container, from its process to its last words. Decides what the cluster is
-//! told and when; what the container looks like from inside is its recipe.
+//! told and when; what the container looks like from inside is its spec.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ use super::live_logs::Live;
 use super::log::{self, Log, Stream};
 use super::probe::{self, Probes};
 use crate::local::stages;
-use crate::local::stages::recipe::{Command, Fact, Isolation, Recipe};
+use crate::local::stages::protocol::{Command, ContainerEvent, ContainerSpec, Isolation};
 
 /// The kubelet keeps so much of a container's last words.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -45,13 +45,13 @@ pub(crate) struct Chunk {
 
 /// What others want of a running container.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum ContainerRequest {
     /// TERM, and KILL after the grace.
     Stop { grace_secs: u64 },
     /// A signal to the program's process group.
     Signal(i32),
     /// A command beside the program; the answer is its exit code.
-    Beside {
+    Exec {
         words: Vec<String>,
         timeout_secs: u64,
         answer: oneshot::Sender<Option<i32>>,
@@ -67,7 +67,7 @@ pub(crate) struct Launch {
     pub(crate) isolation: Isolation,
     /// The process that holds the pod's own network.
     pub(crate) network: Option<u32>,
-    pub(crate) recipe: Recipe,
+    pub(crate) spec: ContainerSpec,
     pub(crate) log: PathBuf,
     /// File of the last words.
     pub(crate) message: PathBuf,
@@ -78,10 +78,10 @@ pub(crate) struct Launch {
 }
 
 /// Runs to the end of the container, and says so.
-pub(crate) async fn run(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) {
+pub(crate) async fn run(launch: Launch, requests: mpsc::UnboundedReceiver<ContainerRequest>) {
     let reports = launch.reports.clone();
     let (pod, container) = (launch.pod.clone(), launch.container.clone());
-    let report = match attend(launch, wishes).await {
+    let report = match run_to_end(launch, requests).await {
         Ok(report) => report,
         Err(error) => Report::CannotStart {
             pod,
@@ -94,7 +94,10 @@ pub(crate) async fn run(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) {
     let _ = reports.send(report);
 }
 
-async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Result<Report> {
+async fn run_to_end(
+    launch: Launch,
+    requests: mpsc::UnboundedReceiver<ContainerRequest>,
+) -> io::Result<Report> {
     let oom_before = oom_kills();
     let log = Arc::new(Mutex::new(Log::open(&launch.log)?));
     let _live = Live::begin(&launch.log);
@@ -109,12 +112,8 @@ async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Re
             tokio::spawn(pump(pipe, Stream::Stderr, log, tee))
         }),
     ];
-    let (facts, mut commands) = control.into_split();
-    say(
-        &mut commands,
-        &Command::Run(Box::new(launch.recipe.clone())),
-    )
-    .await;
+    let (events, mut commands) = control.into_split();
+    send(&mut commands, &Command::Run(Box::new(launch.spec.clone()))).await;
     let mut watch = Watch {
         launch: &launch,
         probing: JoinSet::new(),
@@ -124,7 +123,7 @@ async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Re
         next_id: 0,
         stopped: false,
     };
-    let end = watch.until_end(BufReader::new(facts), wishes).await;
+    let end = watch.until_end(BufReader::new(events), requests).await;
     let stopped = watch.stopped;
     drop(watch);
     // Only when the kernel has ended everything in the container is it over.
@@ -140,7 +139,7 @@ async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Re
         let _ = log.finish(now);
     };
     Ok(match end {
-        End::NoRoom(message) => Report::CannotStart {
+        End::SetupFailed(message) => Report::CannotStart {
             pod: launch.pod.clone(),
             container: launch.container.clone(),
             reason: "CreateContainerError".to_owned(),
@@ -160,7 +159,7 @@ async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Re
         End::Exited { code, signal } => {
             write("");
             let oom = signal == Some(SIGKILL) && !stopped && oom_kills() > oom_before;
-            let message = last_words(&launch, code);
+            let message = termination_message(&launch, code);
             exited(&launch, code, signal, message, oom)
         }
     })
@@ -169,7 +168,7 @@ async fn attend(launch: Launch, wishes: mpsc::UnboundedReceiver<Wish>) -> io::Re
 enum End {
     Exited { code: i32, signal: Option<i32> },
     NotStarted { code: i32, message: String },
-    NoRoom(String),
+    SetupFailed(String),
 }
 
 struct Watch<'a> {
@@ -187,10 +186,10 @@ struct Watch<'a> {
 impl Watch<'_> {
     async fn until_end(
         &mut self,
-        facts: BufReader<tokio::net::unix::OwnedReadHalf>,
-        mut wishes: mpsc::UnboundedReceiver<Wish>,
+        events: BufReader<tokio::net::unix::OwnedReadHalf>,
+        mut requests: mpsc::UnboundedReceiver<ContainerRequest>,
     ) -> End {
-        let mut facts = facts.lines();
+        let mut events = events.lines();
         let (prober, mut probed) = mpsc::unbounded_channel();
         let killed = End::Exited {
             code: 128 + SIGKILL,
@@ -206,42 +205,46 @@ impl Watch<'_> {
                 }
             };
             tokio::select! {
-                line = facts.next_line() => {
+                line = events.next_line() => {
                     let Ok(Some(line)) = line else { return killed };
-                    let Ok(fact) = serde_json::from_str(&line) else { continue };
-                    if let Some(end) = self.learn(fact, &prober) {
+                    let Ok(event) = serde_json::from_str(&line) else { continue };
+                    if let Some(end) = self.on_event(event, &prober) {
                         return end;
                     }
                 }
-                wish = wishes.recv(), if wanted => match wish {
-                    Some(wish) => self.grant(wish).await,
+                request = requests.recv(), if wanted => match request {
+                    Some(request) => self.handle(request).await,
                     // Nobody can stop it any more, so nobody wants it.
                     None => {
                         wanted = false;
                         self.kill_at = Some(Instant::now());
                     }
                 },
-                Some(wish) = probed.recv() => self.grant(wish).await,
+                Some(request) = probed.recv() => self.handle(request).await,
                 () = due => {
                     self.kill_at = None;
                     self.stopped = true;
-                    say(&mut self.commands, &Command::Kill).await;
+                    send(&mut self.commands, &Command::Kill).await;
                 }
             }
         }
     }
 
-    fn learn(&mut self, fact: Fact, prober: &mpsc::UnboundedSender<Wish>) -> Option<End> {
-        match fact {
-            Fact::Started => {
+    fn on_event(
+        &mut self,
+        event: ContainerEvent,
+        prober: &mpsc::UnboundedSender<ContainerRequest>,
+    ) -> Option<End> {
+        match event {
+            ContainerEvent::Started => {
                 let _ = self.launch.reports.send(started(self.launch));
                 self.probe(prober.clone());
                 None
             }
-            Fact::NotStarted { code, message } => Some(End::NotStarted { code, message }),
-            Fact::NoRoom { message } => Some(End::NoRoom(message)),
-            Fact::Exited { code, signal } => Some(End::Exited { code, signal }),
-            Fact::Ran { id, code } => {
+            ContainerEvent::NotStarted { code, message } => Some(End::NotStarted { code, message }),
+            ContainerEvent::SetupFailed { message } => Some(End::SetupFailed(message)),
+            ContainerEvent::Exited { code, signal } => Some(End::Exited { code, signal }),
+            ContainerEvent::ExecExited { id, code } => {
                 if let Some(answer) = self.asked.remove(&id) {
                     let _ = answer.send(code);
                 }
@@ -250,7 +253,7 @@ impl Watch<'_> {
         }
     }
 
-    fn probe(&mut self, wishes: mpsc::UnboundedSender<Wish>) {
+    fn probe(&mut self, requests: mpsc::UnboundedSender<ContainerRequest>) {
         if self.launch.probes.is_empty() {
             return;
         }
@@ -265,20 +268,22 @@ impl Watch<'_> {
             });
         };
         self.probing
-            .spawn(probe::attend(self.launch.probes.clone(), wishes, tell));
+            .spawn(probe::run(self.launch.probes.clone(), requests, tell));
     }
 
-    async fn grant(&mut self, wish: Wish) {
-        match wish {
-            Wish::Stop { grace_secs } => {
+    async fn handle(&mut self, request: ContainerRequest) {
+        match request {
+            ContainerRequest::Stop { grace_secs } => {
                 let at = Instant::now() + Duration::from_secs(grace_secs);
                 self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
                 if grace_secs > 0 {
-                    say(&mut self.commands, &Command::Signal(SIGTERM)).await;
+                    send(&mut self.commands, &Command::Signal(SIGTERM)).await;
                 }
             }
-            Wish::Signal(number) => say(&mut self.commands, &Command::Signal(number)).await,
-            Wish::Beside {
+            ContainerRequest::Signal(number) => {
+                send(&mut self.commands, &Command::Signal(number)).await
+            }
+            ContainerRequest::Exec {
                 words,
                 timeout_secs,
                 answer,
@@ -286,19 +291,19 @@ impl Watch<'_> {
                 let id = self.next_id;
                 self.next_id += 1;
                 self.asked.insert(id, answer);
-                let command = Command::Beside {
+                let command = Command::Exec {
                     id,
                     words,
                     timeout_secs,
                 };
-                say(&mut self.commands, &command).await;
+                send(&mut self.commands, &command).await;
             }
         }
     }
 }
 
 /// A container that is gone hears nothing; its end of the socket says so.
-async fn say(commands: &mut OwnedWriteHalf, command: &Command) {
+async fn send(commands: &mut OwnedWriteHalf, command: &Command) {
     let line = serde_json::to_string(command).expect("commands are plain data") + "\n";
     let _ = commands.write_all(line.as_bytes()).await;
 }
@@ -370,7 +375,7 @@ fn exited(launch: &Launch, code: i32, signal: Option<i32>, message: String, oom:
     }
 }
 
-fn last_words(launch: &Launch, code: i32) -> String {
+fn termination_message(launch: &Launch, code: i32) -> String {
     let words = std::fs::read(&launch.message).unwrap_or_default();
     if words.is_empty() && code != 0 && launch.falls_back_to_log {
         return tail(&launch.log);

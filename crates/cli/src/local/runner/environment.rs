@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::library::{Book, Library, contents};
+use super::config_source::{ConfigLookup, ConfigSource, contents};
 use super::pod::{Container, Pod};
 
 /// Variables of this machine that stand in for those of an image. Not the rest: a shell's
 /// environment holds tokens that no job should see unasked.
-const OF_THIS_MACHINE: &[&str] = &[
+const HOST_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -36,24 +36,24 @@ const OF_THIS_MACHINE: &[&str] = &[
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What a container's variables are made from, beside its pod.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct PodContext<'a> {
     /// Address of the pod.
     pub(crate) ip: &'a str,
     /// Directory for temporary files, as the container sees it.
     pub(crate) temporary: &'a str,
     /// Variables that were asked for by hand; they win over this machine's and lose to the pod's.
     pub(crate) extra: &'a [(String, String)],
-    pub(crate) library: &'a Library,
+    pub(crate) lookup: &'a ConfigLookup,
 }
 
 /// The whole environment of a container, in order.
 pub(crate) fn variables(
     pod: Pod<'_>,
     container: Container<'_>,
-    around: &Surroundings<'_>,
+    context: &PodContext<'_>,
 ) -> Result<Vec<(String, String)>> {
     let mut variables = Variables::default();
-    for name in OF_THIS_MACHINE {
+    for name in HOST_VARIABLES {
         if let Ok(value) = std::env::var(name) {
             variables.set(name, value);
         }
@@ -71,17 +71,17 @@ pub(crate) fn variables(
         }
     }
     variables.set("HOSTNAME", pod.hostname().to_owned());
-    variables.set("TMPDIR", around.temporary.to_owned());
-    for (name, value) in around.extra {
+    variables.set("TMPDIR", context.temporary.to_owned());
+    for (name, value) in context.extra {
         variables.set(name, value.clone());
     }
     for source in container.list("envFrom") {
-        from_book(pod, source, around.library, &mut variables)?;
+        from_config(pod, source, context.lookup, &mut variables)?;
     }
     for variable in container.list("env") {
         let name = variable["name"].as_str().unwrap_or("");
         let value = match &variable["valueFrom"] {
-            Value::Object(_) => from_reference(pod, container, variable, around)?,
+            Value::Object(_) => from_reference(pod, container, variable, context)?,
             _ => Some(variables.expand(variable["value"].as_str().unwrap_or(""))),
         };
         if let Some(value) = value {
@@ -105,7 +105,7 @@ pub(crate) fn words(container: Container<'_>, variables: &[(String, String)]) ->
 }
 
 /// Another user's home is not ours.
-pub(crate) fn become_user(variables: &mut Vec<(String, String)>, user: u32) {
+pub(crate) fn set_user(variables: &mut Vec<(String, String)>, user: u32) {
     if user == rustix::process::geteuid().as_raw() {
         return;
     }
@@ -200,30 +200,30 @@ fn processors() -> String {
     std::thread::available_parallelism().map_or_else(|_| "1".to_owned(), |count| count.to_string())
 }
 
-fn from_book(
+fn from_config(
     pod: Pod<'_>,
     source: &Value,
-    library: &Library,
+    lookup: &ConfigLookup,
     variables: &mut Variables,
 ) -> Result<()> {
     let prefix = source["prefix"].as_str().unwrap_or("");
-    for (field, book) in [
-        ("configMapRef", Book::ConfigMap),
-        ("secretRef", Book::Secret),
+    for (field, kind) in [
+        ("configMapRef", ConfigSource::ConfigMap),
+        ("secretRef", ConfigSource::Secret),
     ] {
         let Some(reference) = source.get(field) else {
             continue;
         };
         let name = reference["name"].as_str().unwrap_or("");
-        match library(book, pod.meta("namespace"), name) {
+        match lookup(kind, pod.meta("namespace"), name) {
             Some(object) => {
-                for (key, value) in contents(book, &object) {
+                for (key, value) in contents(kind, &object) {
                     let value = String::from_utf8_lossy(&value).into_owned();
                     variables.set(&format!("{prefix}{key}"), value);
                 }
             }
             None if reference["optional"] == true => {}
-            None => bail!("{} {name:?} not found", book.as_str()),
+            None => bail!("{} {name:?} not found", kind.as_str()),
         }
     }
     Ok(())
@@ -233,11 +233,11 @@ fn from_reference(
     pod: Pod<'_>,
     container: Container<'_>,
     variable: &Value,
-    around: &Surroundings<'_>,
+    context: &PodContext<'_>,
 ) -> Result<Option<String>> {
     let from = &variable["valueFrom"];
     if let Some(path) = from["fieldRef"]["fieldPath"].as_str() {
-        return field(pod, path, around.ip).map(Some);
+        return field(pod, path, context.ip).map(Some);
     }
     if from["resourceFieldRef"].is_object() {
         return Ok(Some(resource(
@@ -246,23 +246,23 @@ fn from_reference(
             &from["resourceFieldRef"],
         )));
     }
-    for (kind, book) in [
-        ("configMapKeyRef", Book::ConfigMap),
-        ("secretKeyRef", Book::Secret),
+    for (field, kind) in [
+        ("configMapKeyRef", ConfigSource::ConfigMap),
+        ("secretKeyRef", ConfigSource::Secret),
     ] {
-        let Some(reference) = from.get(kind) else {
+        let Some(reference) = from.get(field) else {
             continue;
         };
         let text = |field: &str| reference[field].as_str().unwrap_or("");
-        let object = (around.library)(book, pod.meta("namespace"), text("name"));
+        let object = (context.lookup)(kind, pod.meta("namespace"), text("name"));
         if object.is_none() && reference["optional"] != true {
-            bail!("{} {:?} not found", book.as_str(), text("name"));
+            bail!("{} {:?} not found", kind.as_str(), text("name"));
         }
-        let value = object.and_then(|object| contents(book, &object).remove(text("key")));
+        let value = object.and_then(|object| contents(kind, &object).remove(text("key")));
         if value.is_none() && reference["optional"] != true {
             bail!(
                 "{} {:?} has no key {:?}",
-                book.as_str(),
+                kind.as_str(),
                 text("name"),
                 text("key")
             );
@@ -332,12 +332,12 @@ mod tests {
 
     use super::*;
 
-    fn around(library: &Library) -> Surroundings<'_> {
-        Surroundings {
+    fn context(lookup: &ConfigLookup) -> PodContext<'_> {
+        PodContext {
             ip: "127.65.0.2",
             temporary: "/.muster/tmp",
             extra: &[],
-            library,
+            lookup,
         }
     }
 
@@ -367,11 +367,11 @@ mod tests {
                 "resources": {"limits": {"cpu": "1500m"}},
             }]},
         });
-        let library = |book: Book, _: &str, name: &str| {
-            (book == Book::Secret && name == "s").then(|| json!({"data": {"k": "djE="}}))
+        let lookup = |kind: ConfigSource, _: &str, name: &str| {
+            (kind == ConfigSource::Secret && name == "s").then(|| json!({"data": {"k": "djE="}}))
         };
         let container = Pod(&pod).container("c").unwrap();
-        let variables = variables(Pod(&pod), container, &around(&library)).unwrap();
+        let variables = variables(Pod(&pod), container, &context(&lookup)).unwrap();
         let get = |name: &str| {
             let found = variables.iter().find(|(key, _)| key == name);
             found.map(|(_, value)| value.as_str())
@@ -392,19 +392,20 @@ mod tests {
             "name": "c",
             "env": [{"name": "LR", "valueFrom": {"configMapKeyRef": {"name": "cfg", "key": "lr"}}}],
         }]}});
-        let library =
-            |book: Book, _: &str, _: &str| (book == Book::ConfigMap).then(|| json!({"data": {}}));
+        let lookup = |kind: ConfigSource, _: &str, _: &str| {
+            (kind == ConfigSource::ConfigMap).then(|| json!({"data": {}}))
+        };
         let container = Pod(&pod).container("c").unwrap();
-        let error = variables(Pod(&pod), container, &around(&library)).unwrap_err();
+        let error = variables(Pod(&pod), container, &context(&lookup)).unwrap_err();
         assert_eq!(error.to_string(), "ConfigMap \"cfg\" has no key \"lr\"");
     }
 
     #[test]
     fn secrets_of_the_shell_stay_outside() {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}});
-        let library = |_: Book, _: &str, _: &str| None;
+        let lookup = |_: ConfigSource, _: &str, _: &str| None;
         let container = Pod(&pod).container("c").unwrap();
-        let variables = variables(Pod(&pod), container, &around(&library)).unwrap();
+        let variables = variables(Pod(&pod), container, &context(&lookup)).unwrap();
         // Set by cargo for every test, and not on the list.
         assert!(std::env::var("CARGO_PKG_NAME").is_ok());
         assert!(variables.iter().all(|(name, _)| name != "CARGO_PKG_NAME"));

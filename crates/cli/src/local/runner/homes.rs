@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::pod::Container;
-use crate::local::stages::recipe::{Isolation, Mount, Program};
+use crate::local::stages::protocol::{Isolation, Mount, Program};
 
 /// Where such pods find the keys of their user.
 const KEYS: &str = "/kubeflow/openmpi/secrets";

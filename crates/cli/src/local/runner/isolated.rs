@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::local::stages::recipe::Isolation;
+use crate::local::stages::protocol::Isolation;
 use crate::local::stages::{BRIDGE, NETWORK};
 
 /// The bridge, and how many cables it has.
@@ -25,7 +25,7 @@ pub(crate) struct Holder {
     /// Killed when this is dropped.
     _child: Child,
     id: u32,
-    said: Option<ChildStdout>,
+    stdout: Option<ChildStdout>,
 }
 
 impl Network {
@@ -70,11 +70,11 @@ impl Network {
             .spawn()
             .context("cannot start a process for the pod's network")?;
         let id = child.id().context("the process has ended at once")?;
-        let said = child.stdout.take();
+        let stdout = child.stdout.take();
         Ok(Holder {
             _child: child,
             id,
-            said,
+            stdout,
         })
     }
 }
@@ -101,10 +101,10 @@ impl Holder {
 
     /// Heard once when the network is there, or why it is not.
     pub(crate) fn ready(&mut self) -> Option<BoxFuture<'static, Result<(), String>>> {
-        let said = self.said.take()?;
+        let stdout = self.stdout.take()?;
         Some(Box::pin(async move {
             let mut line = String::new();
-            let read = BufReader::new(said).read_line(&mut line).await;
+            let read = BufReader::new(stdout).read_line(&mut line).await;
             match (read, line.trim()) {
                 (Ok(_), "ready") => Ok(()),
                 (_, line) => Err(format!("no network for the pod: {line}")),

@@ -1,4 +1,4 @@
-//! From a pod's container to a recipe: what it runs, what it sees and where its output goes. Decides
+//! From a pod's container to a spec: what it runs, what it sees and where its output goes. Decides
 //! what each field of a container means on this machine; starts nothing.
 
 use std::fs;
@@ -9,20 +9,20 @@ use minicluster::kubelet::PodRef;
 use serde_json::Value;
 
 use super::container::Launch;
-use super::environment::{self, Surroundings};
+use super::environment::{self, PodContext};
 use super::isolated::Holder;
 use super::pod::{Container, Pod};
 use super::probe::Probes;
 use super::{Placed, Runner, bare, homes, log_path, open_to_all, volumes};
-use crate::local::stages::recipe::{Isolation, Mount, Program, Recipe};
+use crate::local::stages::protocol::{ContainerSpec, Isolation, Mount, Program};
 
 /// Where a container finds its directory for temporary files: its own, and short, because Open MPI
 /// makes sockets in it and their names are limited.
 pub(super) const TEMPORARY: &str = "/.muster/tmp";
 const SSHD_DIRECTORY: &str = "/run/sshd";
 /// Where ssh looks for settings of others.
-const SSH_SETTINGS: &str = "/etc/ssh/ssh_config.d";
-const TRUSTING: &str =
+const SSH_CONFIG_DIRECTORY: &str = "/etc/ssh/ssh_config.d";
+const SSH_CONFIG: &str =
     "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n";
 /// Name of the image that holds the agent and nothing else.
 const AGENT_IMAGE: &str = "muster-agent";
@@ -67,7 +67,7 @@ impl Runner {
             container: name.to_owned(),
             binary: self.settings.binary.clone(),
             isolation: self.settings.isolation,
-            recipe: Recipe {
+            spec: ContainerSpec {
                 hostname: pod.hostname().to_owned(),
                 root: self.settings.root.clone(),
                 scratch,
@@ -78,7 +78,7 @@ impl Runner {
             message,
             falls_back_to_log: container.falls_back_to_log(),
             network: placed.holder.as_ref().map(Holder::id),
-            probes: Probes::of(container, &placed.ip, self.asker()),
+            probes: Probes::of(container, &placed.ip, self.connect_program()),
             tee: (self.tee)(object, name),
             reports: self.reports.clone(),
         })
@@ -87,7 +87,7 @@ impl Runner {
     fn program(&self, placed: &Placed, pod: Pod<'_>, container: Container<'_>) -> Result<Program> {
         let bare = self.settings.isolation == Isolation::Bare;
         let temporary = placed.directory.join("tmp");
-        let around = Surroundings {
+        let context_of_pod = PodContext {
             ip: &placed.ip,
             temporary: if bare {
                 temporary.to_str().unwrap_or("/tmp")
@@ -95,9 +95,9 @@ impl Runner {
                 TEMPORARY
             },
             extra: &self.settings.variables,
-            library: &*self.library,
+            lookup: &*self.lookup,
         };
-        let mut variables = environment::variables(pod, container, &around)?;
+        let mut variables = environment::variables(pod, container, &context_of_pod)?;
         // The network is shared: an agent on all addresses would take every pod's port.
         let listens = variables.iter().any(|(name, _)| name == "MUSTER_LISTEN");
         if !listens && !self.settings.isolated {
@@ -105,7 +105,7 @@ impl Runner {
         }
         let user = self.identity(pod, container, "runAsUser");
         if let Some(user) = user {
-            environment::become_user(&mut variables, user);
+            environment::set_user(&mut variables, user);
         }
         let words = environment::words(container, &variables);
         if words.is_empty() {
@@ -157,10 +157,14 @@ impl Runner {
             mounts.push(mount(source, SSHD_DIRECTORY, false));
         }
         // Hosts of a network that only this run has are new every time, and nobody else's.
-        if self.settings.isolated && Path::new(SSH_SETTINGS).is_dir() {
+        if self.settings.isolated && Path::new(SSH_CONFIG_DIRECTORY).is_dir() {
             let source = placed.directory.join("ssh_config");
-            fs::write(&source, TRUSTING)?;
-            mounts.push(mount(source, &format!("{SSH_SETTINGS}/muster.conf"), true));
+            fs::write(&source, SSH_CONFIG)?;
+            mounts.push(mount(
+                source,
+                &format!("{SSH_CONFIG_DIRECTORY}/muster.conf"),
+                true,
+            ));
         }
         if is_agent(container.text("image")) {
             let agent = self.settings.agent.clone().context(
@@ -180,7 +184,7 @@ impl Runner {
     }
 
     /// Ports of a network of its own are asked from inside.
-    fn asker(&self) -> Option<&Path> {
+    fn connect_program(&self) -> Option<&Path> {
         self.settings
             .isolated
             .then_some(self.settings.binary.as_path())

@@ -1,4 +1,4 @@
-//! Probes: is a container up, ready, alive. Decides when to ask and what an answer means; how a
+//! Probes: is a container up, ready, alive. Decides when to check and what an answer means; how a
 //! command is run inside the container is for whoever holds its control socket.
 
 use std::path::Path;
@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{interval, sleep, timeout};
 
-use super::container::Wish;
+use super::container::ContainerRequest;
 use super::pod::{Container, GRACE_SECS};
 use crate::local::stages::CONNECT;
 
-/// Until the first success a container is asked this often, if its probe does not ask oftener: on
+/// Until the first success a container is asked this often, if its probe does not check oftener: on
 /// this machine nobody is spared by waiting.
-const EAGER: Duration = Duration::from_millis(100);
+const FIRST_PERIOD_MAX: Duration = Duration::from_millis(100);
 /// More of an HTTP answer is not read.
 const ANSWER_BYTES_MAX: usize = 1024;
 
@@ -52,13 +52,13 @@ enum Check {
 
 impl Probes {
     /// Those that the container asks for.
-    /// With `asker`, ports are asked from inside the container by that program.
-    pub(crate) fn of(container: Container<'_>, ip: &str, asker: Option<&Path>) -> Self {
+    /// With `connect_program`, ports are asked from inside the container by that program.
+    pub(crate) fn of(container: Container<'_>, ip: &str, connect_program: Option<&Path>) -> Self {
         let probe = |field: &str| {
             let probe = container.0.get(field).filter(|probe| probe.is_object())?;
             let mut probe = Probe::of(probe, container, ip);
-            if let Some(asker) = asker {
-                probe.check.ask_inside(asker);
+            if let Some(connect_program) = connect_program {
+                probe.check.run_inside(connect_program);
             }
             Some(probe)
         };
@@ -69,7 +69,7 @@ impl Probes {
         }
     }
 
-    /// Nothing to ask.
+    /// No probe at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.startup.is_none() && self.readiness.is_none() && self.liveness.is_none()
     }
@@ -88,17 +88,17 @@ impl Probe {
         }
     }
 
-    async fn ask(&self, wishes: &mpsc::UnboundedSender<Wish>) -> bool {
+    async fn check_once(&self, requests: &mpsc::UnboundedSender<ContainerRequest>) -> bool {
         let limit = Duration::from_secs(self.timeout_secs);
         match &self.check {
             Check::Exec(words) => {
                 let (answer, code) = oneshot::channel();
-                let wish = Wish::Beside {
+                let request = ContainerRequest::Exec {
                     words: words.clone(),
                     timeout_secs: self.timeout_secs,
                     answer,
                 };
-                wishes.send(wish).is_ok() && code.await == Ok(Some(0))
+                requests.send(request).is_ok() && code.await == Ok(Some(0))
             }
             Check::Tcp(address) => {
                 matches!(timeout(limit, TcpStream::connect(address)).await, Ok(Ok(_)))
@@ -116,9 +116,9 @@ impl Probe {
 
 impl Check {
     /// Of an HTTP server only that it listens is known from inside.
-    fn ask_inside(&mut self, asker: &Path) {
+    fn run_inside(&mut self, connect_program: &Path) {
         if let Self::Tcp(address) | Self::Http { address, .. } = self {
-            let words = [&asker.to_string_lossy(), CONNECT, address];
+            let words = [&connect_program.to_string_lossy(), CONNECT, address];
             *self = Self::Exec(words.map(str::to_owned).to_vec());
         }
     }
@@ -183,14 +183,14 @@ async fn http(address: &str, request: &str) -> Option<u16> {
 }
 
 /// Asks until nobody listens any more. `tell` hears of every change.
-pub(crate) async fn attend(
+pub(crate) async fn run(
     probes: Probes,
-    wishes: mpsc::UnboundedSender<Wish>,
+    requests: mpsc::UnboundedSender<ContainerRequest>,
     tell: impl Fn(bool) + Send + Sync,
 ) {
     if let Some(startup) = &probes.startup {
-        if !succeeds(startup, &wishes).await {
-            let _ = wishes.send(Wish::Stop {
+        if !wait_for_startup(startup, &requests).await {
+            let _ = requests.send(ContainerRequest::Stop {
                 grace_secs: GRACE_SECS,
             });
             return;
@@ -201,26 +201,29 @@ pub(crate) async fn attend(
     }
     let ready = async {
         if let Some(probe) = &probes.readiness {
-            follow(probe, &wishes, &tell).await;
+            watch_readiness(probe, &requests, &tell).await;
         }
     };
     let alive = async {
         if let Some(probe) = &probes.liveness {
-            outlive(probe, &wishes).await;
+            watch_liveness(probe, &requests).await;
         }
     };
     tokio::join!(ready, alive);
 }
 
 /// Until the first success, or as many failures as are allowed at the probe's own pace.
-async fn succeeds(probe: &Probe, wishes: &mpsc::UnboundedSender<Wish>) -> bool {
+async fn wait_for_startup(
+    probe: &Probe,
+    requests: &mpsc::UnboundedSender<ContainerRequest>,
+) -> bool {
     sleep(probe.delay).await;
     let patience = probe.period * u32::try_from(probe.failures).unwrap_or(u32::MAX);
-    let mut ticks = interval(EAGER.min(probe.period));
+    let mut ticks = interval(FIRST_PERIOD_MAX.min(probe.period));
     let attempt = async {
         loop {
             ticks.tick().await;
-            if wishes.is_closed() || probe.ask(wishes).await {
+            if requests.is_closed() || probe.check_once(requests).await {
                 return;
             }
         }
@@ -228,19 +231,19 @@ async fn succeeds(probe: &Probe, wishes: &mpsc::UnboundedSender<Wish>) -> bool {
     timeout(patience, attempt).await.is_ok()
 }
 
-async fn follow(
+async fn watch_readiness(
     probe: &Probe,
-    wishes: &mpsc::UnboundedSender<Wish>,
+    requests: &mpsc::UnboundedSender<ContainerRequest>,
     tell: &(impl Fn(bool) + Send + Sync),
 ) {
     sleep(probe.delay).await;
     let (mut ready, mut streak) = (false, 0);
     let mut ever = false;
     loop {
-        if wishes.is_closed() {
+        if requests.is_closed() {
             return;
         }
-        let answer = probe.ask(wishes).await;
+        let answer = probe.check_once(requests).await;
         streak = if answer == ready { 0 } else { streak + 1 };
         let needed = if ready {
             probe.failures
@@ -256,23 +259,23 @@ async fn follow(
         sleep(if ever {
             probe.period
         } else {
-            EAGER.min(probe.period)
+            FIRST_PERIOD_MAX.min(probe.period)
         })
         .await;
     }
 }
 
-async fn outlive(probe: &Probe, wishes: &mpsc::UnboundedSender<Wish>) {
+async fn watch_liveness(probe: &Probe, requests: &mpsc::UnboundedSender<ContainerRequest>) {
     sleep(probe.delay).await;
     let mut failures = 0;
-    while !wishes.is_closed() {
-        failures = if probe.ask(wishes).await {
+    while !requests.is_closed() {
+        failures = if probe.check_once(requests).await {
             0
         } else {
             failures + 1
         };
         if failures >= probe.failures {
-            let _ = wishes.send(Wish::Stop {
+            let _ = requests.send(ContainerRequest::Stop {
                 grace_secs: GRACE_SECS,
             });
             return;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::library::Book;
+use super::config_source::ConfigSource;
 use super::*;
 
 /// Longer than anything here takes on a busy machine.
@@ -38,9 +38,9 @@ fn world(name: &str, isolation: Isolation) -> World {
     fs::create_dir_all(&directory).unwrap();
     let books = Arc::new(Mutex::new(BTreeMap::new()));
     let shelf = Arc::clone(&books);
-    let library = move |book: Book, _: &str, name: &str| {
+    let lookup = move |kind: ConfigSource, _: &str, name: &str| {
         let shelf: &BTreeMap<String, Value> = &shelf.lock().unwrap();
-        shelf.get(&format!("{}/{name}", book.as_str())).cloned()
+        shelf.get(&format!("{}/{name}", kind.as_str())).cloned()
     };
     let (sender, reports) = mpsc::unbounded_channel();
     let settings = Settings {
@@ -54,7 +54,7 @@ fn world(name: &str, isolation: Isolation) -> World {
         isolated: false,
         seed: std::process::id(),
     };
-    let runner = Runner::new(settings, Arc::new(library), sender, Box::new(|_, _| None));
+    let runner = Runner::new(settings, Arc::new(lookup), sender, Box::new(|_, _| None));
     World {
         directory,
         runner,
@@ -92,11 +92,11 @@ impl World {
 
     fn start(&mut self, object: &Value) {
         let pod = PodRef::of(object);
-        self.runner.obey(Order::Place {
+        self.runner.apply(Order::Place {
             pod: pod.clone(),
             object: object.clone().into(),
         });
-        self.runner.obey(Order::Start {
+        self.runner.apply(Order::Start {
             pod,
             container: "main".to_owned(),
             init: false,
@@ -223,7 +223,7 @@ async fn modes_sub_paths_and_updates_of_volumes_are_as_on_a_cluster() {
     }
     object["metadata"]["annotations"]["muster.dev/hosts"] = "two\n".into();
     let pod = PodRef::of(&object);
-    world.runner.obey(Order::Refresh {
+    world.runner.apply(Order::Refresh {
         pod,
         object: object.clone().into(),
     });
@@ -278,7 +278,7 @@ async fn a_missing_config_map_is_a_reason_to_try_again() {
     );
     let pod = PodRef::of(&object);
     let object = object.into();
-    world.runner.obey(Order::Place { pod, object });
+    world.runner.apply(Order::Place { pod, object });
     match world.next().await {
         Report::CannotStart {
             reason,
@@ -313,7 +313,7 @@ async fn the_grace_is_given_and_then_everything_dies() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let stopped = Instant::now();
-        world.runner.obey(Order::Stop {
+        world.runner.apply(Order::Stop {
             pod: PodRef::of(object),
             container: "main".to_owned(),
             grace_secs,
@@ -411,12 +411,12 @@ async fn without_namespaces_volumes_are_reached_through_words_and_variables() {
             }],
         }),
     );
-    let book = json!({"data": {"a": "here\n"}});
+    let config_map = json!({"data": {"a": "here\n"}});
     world
         .books
         .lock()
         .unwrap()
-        .insert("ConfigMap/c".to_owned(), book);
+        .insert("ConfigMap/c".to_owned(), config_map);
     world.start(&object);
     let (code, _, message) = world.end().await;
     let log = world.log(&object);

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::library::{Book, Library, contents};
+use super::config_source::{ConfigLookup, ConfigSource, contents};
 use super::pod::Pod;
 
 /// Mode of files whose volume does not say.
@@ -29,11 +29,11 @@ type Files = BTreeMap<PathBuf, File>;
 
 /// Makes or updates every volume of a pod below `directory`. An error names what is missing and
 /// may be cured by another try.
-pub(crate) fn fill(pod: Pod<'_>, directory: &Path, library: &Library) -> Result<()> {
+pub(crate) fn fill(pod: Pod<'_>, directory: &Path, lookup: &ConfigLookup) -> Result<()> {
     for volume in pod.volumes() {
         let name = volume["name"].as_str().unwrap_or("");
         let place = directory.join(name);
-        if let Some(files) = files(pod, volume, library)? {
+        if let Some(files) = files(pod, volume, lookup)? {
             write(&place, &files).with_context(|| format!("cannot write volume {name}"))?;
         } else if volume.get("hostPath").is_some() {
             host_path(&volume["hostPath"])?;
@@ -94,26 +94,38 @@ fn host_path(volume: &Value) -> Result<()> {
 }
 
 /// The files of a volume that is made of objects; none for a plain directory.
-fn files(pod: Pod<'_>, volume: &Value, library: &Library) -> Result<Option<Files>> {
+fn files(pod: Pod<'_>, volume: &Value, lookup: &ConfigLookup) -> Result<Option<Files>> {
     let source = |kind: &str| volume.get(kind).filter(|source| source.is_object());
     let mut files = Files::new();
     if let Some(source) = source("projected") {
         let mode = mode(source, MODE);
         for source in source["sources"].as_array().into_iter().flatten() {
             if let Some(source) = source.get("configMap") {
-                files.extend(from_book(pod, source, Book::ConfigMap, mode, library)?);
+                files.extend(from_config(
+                    pod,
+                    source,
+                    ConfigSource::ConfigMap,
+                    mode,
+                    lookup,
+                )?);
             } else if let Some(source) = source.get("secret") {
-                files.extend(from_book(pod, source, Book::Secret, mode, library)?);
+                files.extend(from_config(
+                    pod,
+                    source,
+                    ConfigSource::Secret,
+                    mode,
+                    lookup,
+                )?);
             } else if let Some(source) = source.get("downwardAPI") {
                 files.extend(from_pod(pod, source, mode)?);
             }
         }
     } else if let Some(source) = source("configMap") {
         let mode = mode(source, MODE);
-        files = from_book(pod, source, Book::ConfigMap, mode, library)?;
+        files = from_config(pod, source, ConfigSource::ConfigMap, mode, lookup)?;
     } else if let Some(source) = source("secret") {
         let mode = mode(source, MODE);
-        files = from_book(pod, source, Book::Secret, mode, library)?;
+        files = from_config(pod, source, ConfigSource::Secret, mode, lookup)?;
     } else if let Some(source) = source("downwardAPI") {
         files = from_pod(pod, source, mode(source, MODE))?;
     } else {
@@ -135,25 +147,25 @@ fn mode(source: &Value, otherwise: u32) -> u32 {
         .map_or(otherwise, |mode| mode & 0o777)
 }
 
-fn from_book(
+fn from_config(
     pod: Pod<'_>,
     source: &Value,
-    book: Book,
+    kind: ConfigSource,
     default_mode: u32,
-    library: &Library,
+    lookup: &ConfigLookup,
 ) -> Result<Files> {
     let name = source["name"]
         .as_str()
         .or(source["secretName"].as_str())
         .unwrap_or("");
     let optional = source["optional"] == true;
-    let Some(object) = library(book, pod.meta("namespace"), name) else {
+    let Some(object) = lookup(kind, pod.meta("namespace"), name) else {
         if optional {
             return Ok(Files::new());
         }
-        bail!("{} {name:?} not found", book.as_str());
+        bail!("{} {name:?} not found", kind.as_str());
     };
-    let contents = contents(book, &object);
+    let contents = contents(kind, &object);
     let Some(items) = source["items"].as_array() else {
         let file = |(key, bytes)| {
             let mode = default_mode;
@@ -173,7 +185,7 @@ fn from_book(
             }
             Some(_) => bail!("path {} leaves its volume", path.display()),
             None if optional => {}
-            None => bail!("{} {name:?} has no key {key:?}", book.as_str()),
+            None => bail!("{} {name:?} has no key {key:?}", kind.as_str()),
         }
     }
     Ok(files)

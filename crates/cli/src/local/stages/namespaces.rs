@@ -12,7 +12,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use super::recipe::Isolation;
+use super::protocol::Isolation;
 use super::{FIRST, network};
 
 /// Ends with what the first process ended with; facts travel over the socket, not by this code.

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_de
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use super::namespaces::{enter_new, keep_capabilities, map_ourselves};
-use super::recipe::Isolation;
+use super::protocol::Isolation;
 
 /// The bridge's own address and the width of the network.
 const BRIDGE_ADDRESS: &str = "10.88.0.1/16";

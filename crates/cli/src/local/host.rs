@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use minicluster::NodeConfig;
 
 use super::stages::PROBE;
-use super::stages::recipe::Isolation;
+use super::stages::protocol::Isolation;
 
 /// The name of the only node.
 pub(crate) const NODE: &str = "this-machine";

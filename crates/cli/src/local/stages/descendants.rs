@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Kills everything below us until nothing is left. New children of what was just killed become
 /// ours, because this process is a subreaper, and are found in the next round.
-pub(super) fn kill_below() {
+pub(super) fn kill_all() {
     let me = rustix::process::getpid().as_raw_nonzero().get();
     for _ in 0..1000 {
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}

@@ -17,27 +17,28 @@ use rustix::mount::{
     mount_change, mount_remount, unmount,
 };
 
-use super::recipe::{Mount, Recipe};
+use super::protocol::{ContainerSpec, Mount};
 
 /// Our own directory in the new root.
-const OURS: &str = ".muster";
+const OWN_DIRECTORY: &str = ".muster";
 /// A path with more symbolic links than this is a circle.
 const LINKS_MAX: u32 = 40;
 
 /// Makes the root and enters it.
-pub(super) fn enter(recipe: &Recipe) -> Result<()> {
-    let root = &recipe.scratch;
+pub(super) fn enter(spec: &ContainerSpec) -> Result<()> {
+    let root = &spec.scratch;
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
     .context("cannot make the mounts of this container private")?;
-    let mut room = Room::furnish(root, recipe.root.as_deref().unwrap_or(Path::new("/")))?;
-    for mount in &recipe.mounts {
-        room.place(mount)
+    let mut rootfs = Rootfs::build(root, spec.root.as_deref().unwrap_or(Path::new("/")))?;
+    for mount in &spec.mounts {
+        rootfs
+            .add(mount)
             .with_context(|| format!("cannot mount {}", mount.target.display()))?;
     }
-    rustix::system::sethostname(recipe.hostname.as_bytes()).context("cannot set the host name")?;
+    rustix::system::sethostname(spec.hostname.as_bytes()).context("cannot set the host name")?;
     pivot(root).context("cannot enter the container's root directory")
 }
 
@@ -55,52 +56,52 @@ pub(super) fn probe() -> Result<()> {
     Ok(())
 }
 
-struct Room {
+struct Rootfs {
     root: PathBuf,
     /// Devices of the file systems that we mounted ourselves: only there may we make directories.
     own: BTreeSet<u64>,
-    farms: u32,
+    shadowed: u32,
 }
 
-impl Room {
-    fn furnish(root: &Path, base: &Path) -> Result<Self> {
+impl Rootfs {
+    fn build(root: &Path, base: &Path) -> Result<Self> {
         tmpfs(root, 0o755).context("cannot mount a root directory")?;
-        let mut room = Self {
+        let mut rootfs = Self {
             root: root.to_owned(),
             own: BTreeSet::from([fs::metadata(root)?.dev()]),
-            farms: 0,
+            shadowed: 0,
         };
-        fs::create_dir(root.join(OURS))?;
+        fs::create_dir(root.join(OWN_DIRECTORY))?;
         for entry in fs::read_dir(base)? {
             let name = entry?.file_name();
-            if name != "proc" && name != "dev" && name != OURS {
-                repeat(&base.join(&name), &root.join(&name))?;
+            if name != "proc" && name != "dev" && name != OWN_DIRECTORY {
+                mirror(&base.join(&name), &root.join(&name))?;
             }
         }
         for (name, host) in [("dev", "/dev"), ("sys", "/sys")] {
             if !root.join(name).exists() {
-                repeat(Path::new(host), &root.join(name))?;
+                mirror(Path::new(host), &root.join(name))?;
             }
         }
         fs::create_dir_all(root.join("proc"))?;
         proc(&root.join("proc")).context("cannot mount /proc")?;
-        room.own_shared_memory();
-        Ok(room)
+        rootfs.mount_shared_memory();
+        Ok(rootfs)
     }
 
     /// Segments that a killed program leaves in /dev/shm must not outlive its container.
-    fn own_shared_memory(&mut self) {
-        let place = self.root.join("dev/shm");
-        if place.is_dir() && tmpfs(&place, 0o1777).is_err() {
+    fn mount_shared_memory(&mut self) {
+        let path = self.root.join("dev/shm");
+        if path.is_dir() && tmpfs(&path, 0o1777).is_err() {
             // Shared memory of this machine is used instead, as without a container.
         }
     }
 
-    fn place(&mut self, mount: &Mount) -> Result<()> {
+    fn add(&mut self, mount: &Mount) -> Result<()> {
         let is_dir = fs::metadata(&mount.source)
             .with_context(|| format!("{} is not there", mount.source.display()))?
             .is_dir();
-        let target = self.provide(&mount.target, is_dir)?;
+        let target = self.create_target(&mount.target, is_dir)?;
         mount_bind_recursive(&mount.source, &target)?;
         if mount.read_only {
             make_read_only(&target)?;
@@ -109,7 +110,7 @@ impl Room {
     }
 
     /// The place for a path in the new root, made if it is not there.
-    fn provide(&mut self, path: &Path, is_dir: bool) -> Result<PathBuf> {
+    fn create_target(&mut self, path: &Path, is_dir: bool) -> Result<PathBuf> {
         let mut todo: Vec<PathBuf> = steps(path);
         let (mut here, mut links) = (self.root.clone(), 0);
         while let Some(step) = todo.pop() {
@@ -145,7 +146,7 @@ impl Room {
 
     fn make(&mut self, parent: &Path, name: &Path, is_dir: bool) -> Result<()> {
         if !self.own.contains(&fs::metadata(parent)?.dev()) {
-            self.farm(parent)
+            self.shadow(parent)
                 .with_context(|| format!("cannot add to {}", parent.display()))?;
         }
         let path = parent.join(name);
@@ -158,17 +159,20 @@ impl Room {
     }
 
     /// Puts a directory of our own in the place of another, with every entry of the other in it.
-    fn farm(&mut self, directory: &Path) -> Result<()> {
+    fn shadow(&mut self, directory: &Path) -> Result<()> {
         let mode = fs::metadata(directory)?.permissions().mode() & 0o7777;
-        let aside = self.root.join(OURS).join(format!("aside-{}", self.farms));
-        self.farms += 1;
+        let aside = self
+            .root
+            .join(OWN_DIRECTORY)
+            .join(format!("aside-{}", self.shadowed));
+        self.shadowed += 1;
         fs::create_dir(&aside)?;
         mount_bind_recursive(directory, &aside)?;
         tmpfs(directory, mode)?;
         self.own.insert(fs::metadata(directory)?.dev());
         for entry in fs::read_dir(&aside)? {
             let name = entry?.file_name();
-            repeat(&aside.join(&name), &directory.join(&name))?;
+            mirror(&aside.join(&name), &directory.join(&name))?;
         }
         unmount(&aside, UnmountFlags::DETACH)?;
         fs::remove_dir(&aside)?;
@@ -190,7 +194,7 @@ fn steps(path: &Path) -> Vec<PathBuf> {
 
 /// The same entry at another place. What cannot be repeated (it vanished, or a file system
 /// refuses) is left out: the program would not have been able to use it either.
-fn repeat(from: &Path, to: &Path) -> Result<()> {
+fn mirror(from: &Path, to: &Path) -> Result<()> {
     let Ok(meta) = fs::symlink_metadata(from) else {
         return Ok(());
     };

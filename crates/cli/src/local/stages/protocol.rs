@@ -1,5 +1,5 @@
 //! What is said over the control socket of a container: one JSON object per line. The runner says
-//! the recipe first and then commands; the first process answers with facts. When the socket
+//! the container's spec first and then commands; the first process answers with events. When the socket
 //! closes, the container ends, so a runner that is killed leaves nothing behind.
 
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Isolation {
 
 /// Everything that the first process must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Recipe {
+pub(crate) struct ContainerSpec {
     /// Name of the machine, as the program sees it.
     pub(crate) hostname: String,
     /// The tree to run in instead of this machine's.
@@ -74,13 +74,13 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Command {
     /// First and once.
-    Run(Box<Recipe>),
+    Run(Box<ContainerSpec>),
     /// To the program and its process group.
     Signal(i32),
     /// To everything in the container.
     Kill,
-    /// Run something beside the program; answered by [`Fact::Ran`].
-    Beside {
+    /// Run something beside the program; answered by [`ContainerEvent::ExecExited`].
+    Exec {
         id: u64,
         words: Vec<String>,
         timeout_secs: u64,
@@ -89,15 +89,15 @@ pub(crate) enum Command {
 
 /// To the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Fact {
+pub(crate) enum ContainerEvent {
     /// The program runs.
     Started,
     /// The program could not be started: `code` is what a shell would end with.
     NotStarted { code: i32, message: String },
     /// The container could not be made around it.
-    NoRoom { message: String },
+    SetupFailed { message: String },
     /// The program ended; so does the container.
     Exited { code: i32, signal: Option<i32> },
     /// What was run beside the program ended; no code when it took too long or did not start.
-    Ran { id: u64, code: Option<i32> },
+    ExecExited { id: u64, code: Option<i32> },
 }

@@ -1,4 +1,4 @@
-//! Stage two, the first process of a container: makes its rooms, starts the program, passes
+//! Stage two, the first process of a container: builds its root directory, starts the program, passes
 //! signals on, reaps what is orphaned, and ends when the program does. When it ends, the kernel
 //! ends everything else in the container.
 
@@ -18,8 +18,8 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
-use super::recipe::{Command, Fact, Isolation, Program, Recipe};
-use super::{rooms, tree};
+use super::protocol::{Command, ContainerEvent, ContainerSpec, Isolation, Program};
+use super::{descendants, rootfs};
 
 /// As a shell says it.
 const NOT_EXECUTABLE: i32 = 126;
@@ -29,7 +29,7 @@ const SIGNAL: i32 = 128;
 /// Runs until the program ends or the runner is gone.
 pub(super) fn run(mode: &str) -> ExitCode {
     if mode == "probe" {
-        return match rooms::probe() {
+        return match rootfs::probe() {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         };
@@ -48,16 +48,16 @@ pub(super) fn run(mode: &str) -> ExitCode {
         eprintln!("muster: this is a stage of `muster run`, and is of no use by hand");
         return ExitCode::FAILURE;
     };
-    let Some(Command::Run(recipe)) = next(&mut reader) else {
+    let Some(Command::Run(spec)) = next(&mut reader) else {
         return ExitCode::FAILURE;
     };
-    let keeper = Keeper {
+    let init = Init {
         control,
         isolation,
         program: Mutex::default(),
-        beside: Mutex::default(),
+        execs: Mutex::default(),
     };
-    Arc::new(keeper).keep(reader, &recipe)
+    Arc::new(init).run_program(reader, &spec)
 }
 
 fn control() -> Option<(BufReader<UnixStream>, UnixStream)> {
@@ -72,20 +72,24 @@ fn next(reader: &mut BufReader<UnixStream>) -> Option<Command> {
     (bytes > 0).then(|| serde_json::from_str(&line).ok())?
 }
 
-struct Keeper {
+struct Init {
     control: UnixStream,
     isolation: Isolation,
     program: Mutex<Option<Pid>>,
     /// What runs beside the program, by process.
-    beside: Mutex<BTreeMap<i32, u64>>,
+    execs: Mutex<BTreeMap<i32, u64>>,
 }
 
-impl Keeper {
-    fn keep(self: Arc<Self>, reader: BufReader<UnixStream>, recipe: &Recipe) -> ExitCode {
+impl Init {
+    fn run_program(
+        self: Arc<Self>,
+        reader: BufReader<UnixStream>,
+        spec: &ContainerSpec,
+    ) -> ExitCode {
         if self.isolation != Isolation::Bare
-            && let Err(error) = rooms::enter(recipe)
+            && let Err(error) = rootfs::enter(spec)
         {
-            self.say(&Fact::NoRoom {
+            self.send(&ContainerEvent::SetupFailed {
                 message: format!("{error:#}"),
             });
             return ExitCode::FAILURE;
@@ -99,20 +103,20 @@ impl Keeper {
                 .program
                 .lock()
                 .expect("no thread panics with the lock held");
-            let started = start(&recipe.program);
+            let started = start(&spec.program);
             *slot = started.as_ref().ok().copied();
             started
         };
         let program = match started {
             Ok(program) => program,
-            Err(fact) => {
-                self.say(&fact);
+            Err(event) => {
+                self.send(&event);
                 return ExitCode::FAILURE;
             }
         };
-        self.say(&Fact::Started);
+        self.send(&ContainerEvent::Started);
         let listener = Arc::clone(&self);
-        let shared = recipe.program.clone();
+        let shared = spec.program.clone();
         thread::spawn(move || listener.listen(reader, &shared));
         self.reap(program)
     }
@@ -129,20 +133,20 @@ impl Keeper {
                 .unwrap_or_else(|| SIGNAL + status.terminating_signal().unwrap_or(0));
             if pid == program {
                 if self.isolation == Isolation::Bare {
-                    tree::kill_below();
+                    descendants::kill_all();
                 }
-                self.say(&Fact::Exited {
+                self.send(&ContainerEvent::Exited {
                     code,
                     signal: status.terminating_signal(),
                 });
                 return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
             }
-            let mut beside = self
-                .beside
+            let mut execs = self
+                .execs
                 .lock()
                 .expect("no thread panics with the lock held");
-            if let Some(id) = beside.remove(&pid.as_raw_nonzero().get()) {
-                self.say(&Fact::Ran {
+            if let Some(id) = execs.remove(&pid.as_raw_nonzero().get()) {
+                self.send(&ContainerEvent::ExecExited {
                     id,
                     code: Some(code),
                 });
@@ -156,18 +160,18 @@ impl Keeper {
             match command {
                 Command::Signal(number) => self.signal(number),
                 Command::Kill => break,
-                Command::Beside {
+                Command::Exec {
                     id,
                     words,
                     timeout_secs,
-                } => self.beside(id, words, timeout_secs, program),
+                } => self.exec(id, words, timeout_secs, program),
                 Command::Run(_) => {}
             }
         }
         if self.isolation == Isolation::Bare {
-            tree::kill_below();
+            descendants::kill_all();
         }
-        self.say(&Fact::Exited {
+        self.send(&ContainerEvent::Exited {
             code: SIGNAL + Signal::KILL.as_raw(),
             signal: Some(Signal::KILL.as_raw()),
         });
@@ -184,16 +188,16 @@ impl Keeper {
         }
     }
 
-    fn beside(&self, id: u64, words: Vec<String>, timeout_secs: u64, program: &Program) {
-        let beside = Program {
+    fn exec(&self, id: u64, words: Vec<String>, timeout_secs: u64, program: &Program) {
+        let exec = Program {
             words,
             ..program.clone()
         };
         let mut running = self
-            .beside
+            .execs
             .lock()
             .expect("no thread panics with the lock held");
-        match start(&beside) {
+        match start(&exec) {
             Ok(pid) => {
                 running.insert(pid.as_raw_nonzero().get(), id);
                 thread::spawn(move || {
@@ -203,18 +207,18 @@ impl Keeper {
                     let _ = kill_process(pid, Signal::KILL);
                 });
             }
-            Err(_) => self.say(&Fact::Ran { id, code: None }),
+            Err(_) => self.send(&ContainerEvent::ExecExited { id, code: None }),
         }
     }
 
     /// A runner that is gone hears nothing; the listener notices.
-    fn say(&self, fact: &Fact) {
-        let line = serde_json::to_string(fact).expect("facts are plain data") + "\n";
+    fn send(&self, event: &ContainerEvent) {
+        let line = serde_json::to_string(event).expect("events are plain data") + "\n";
         let _ = (&self.control).write_all(line.as_bytes());
     }
 }
 
-fn start(program: &Program) -> Result<Pid, Fact> {
+fn start(program: &Program) -> Result<Pid, ContainerEvent> {
     let (name, arguments) = program
         .words
         .split_first()
@@ -244,7 +248,7 @@ fn start(program: &Program) -> Result<Pid, Fact> {
     }
 }
 
-fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Fact {
+fn not_started(program: &Program, name: &str, error: &std::io::Error) -> ContainerEvent {
     let path = program.variables.iter().find(|(key, _)| key == "PATH");
     let path = path.map_or("(not set)", |(_, value)| value.as_str());
     let directory = program.directory.as_ref().filter(|path| !path.is_dir());
@@ -270,5 +274,5 @@ fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Fact {
             format!("{name} cannot be executed: {error}"),
         ),
     };
-    Fact::NotStarted { code, message }
+    ContainerEvent::NotStarted { code, message }
 }

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 /// What a pod may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Book {
+pub(crate) enum ConfigSource {
     ConfigMap,
     Secret,
 }
 
-impl Book {
+impl ConfigSource {
     /// The kind, as messages say it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -24,10 +24,10 @@ impl Book {
 }
 
 /// Finds an object by kind, namespace and name.
-pub(crate) type Library = dyn Fn(Book, &str, &str) -> Option<Value> + Send + Sync;
+pub(crate) type ConfigLookup = dyn Fn(ConfigSource, &str, &str) -> Option<Value> + Send + Sync;
 
 /// All keys of an object.
-pub(crate) fn contents(book: Book, object: &Value) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(kind: ConfigSource, object: &Value) -> BTreeMap<String, Vec<u8>> {
     let decoded = |text: &str| BASE64_STANDARD.decode(text).unwrap_or_default();
     let plain = |text: &str| text.as_bytes().to_vec();
     let mut contents = BTreeMap::new();
@@ -38,12 +38,12 @@ pub(crate) fn contents(book: Book, object: &Value) -> BTreeMap<String, Vec<u8>> 
             }
         }
     };
-    match book {
-        Book::ConfigMap => {
+    match kind {
+        ConfigSource::ConfigMap => {
             take("data", &plain);
             take("binaryData", &decoded);
         }
-        Book::Secret => take("data", &decoded),
+        ConfigSource::Secret => take("data", &decoded),
     }
     contents
 }

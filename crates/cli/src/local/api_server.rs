@@ -32,16 +32,16 @@ const OTHERS_END: Duration = Duration::from_millis(100);
 pub(crate) const STOP: &str = "/muster/stop";
 
 /// A door to the API.
-pub(crate) struct Door {
+pub(crate) struct ApiServer {
     listener: TcpListener,
     acceptor: TlsAcceptor,
     token: String,
     certificate: String,
 }
 
-impl Door {
+impl ApiServer {
     /// Opens it; port 0 takes any that is free.
-    pub(crate) async fn open(port: u16) -> Result<Self> {
+    pub(crate) async fn bind(port: u16) -> Result<Self> {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!("cannot listen on {address}: name another port with --port, or none for any")
@@ -140,25 +140,25 @@ async fn answer(
     stop: Arc<Notify>,
 ) -> Result<Answer, Infallible> {
     let given = request.headers().get(http::header::AUTHORIZATION);
-    if !given.is_some_and(|given| is_same(given.as_bytes(), token.as_bytes())) {
-        return Ok(refusal(StatusCode::UNAUTHORIZED, "Unauthorized"));
+    if !given.is_some_and(|given| is_equal_constant_time(given.as_bytes(), token.as_bytes())) {
+        return Ok(status_response(StatusCode::UNAUTHORIZED, "Unauthorized"));
     }
     if request.uri().path() == STOP && request.method() == http::Method::POST {
         stop.notify_one();
-        return Ok(refusal(StatusCode::OK, "Success"));
+        return Ok(status_response(StatusCode::OK, "Success"));
     }
     let (parts, body) = request.into_parts();
     let body = http_body_util::Limited::new(body, BODY_BYTES_MAX);
     let Ok(body) = body.collect().await else {
         let reason = "RequestEntityTooLarge";
-        return Ok(refusal(StatusCode::PAYLOAD_TOO_LARGE, reason));
+        return Ok(status_response(StatusCode::PAYLOAD_TOO_LARGE, reason));
     };
     let request = Request::from_parts(parts, body.to_bytes().to_vec());
     Ok(shared.handle(request).map(Either::Left))
 }
 
 /// Takes the same time wherever the two differ.
-fn is_same(given: &[u8], expected: &[u8]) -> bool {
+fn is_equal_constant_time(given: &[u8], expected: &[u8]) -> bool {
     given.len() == expected.len()
         && given
             .iter()
@@ -167,7 +167,7 @@ fn is_same(given: &[u8], expected: &[u8]) -> bool {
             == 0
 }
 
-fn refusal(code: StatusCode, reason: &str) -> Answer {
+fn status_response(code: StatusCode, reason: &str) -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {},
         "status": if code.is_success() { "Success" } else { "Failure" },

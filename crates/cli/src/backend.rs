@@ -16,7 +16,7 @@ use crate::state::{self, Record};
 use crate::view::{JobView, PodView};
 
 /// Where jobs are.
-pub(crate) struct Site {
+pub(crate) struct Backend {
     source: Source,
     pub(crate) namespace: String,
 }
@@ -38,8 +38,8 @@ pub(crate) struct LogOptions {
     pub(crate) timestamps: bool,
 }
 
-impl Site {
-    /// The site that the flags name. `@last` is always on this machine.
+impl Backend {
+    /// The backend that the flags name. `@last` is always on this machine.
     pub(crate) async fn connect(global: &Global, name: Option<&str>) -> Result<Self> {
         let named = || global.namespace.clone();
         if name == Some("@last") || (global.local && !state::up_is_alive()) {
@@ -59,7 +59,7 @@ impl Site {
         Ok(Self::of(client, namespace))
     }
 
-    /// A site behind a client.
+    /// A backend behind a client.
     pub(crate) fn of(client: Client, namespace: String) -> Self {
         Self {
             source: Source::Live(client),
@@ -208,7 +208,7 @@ impl Site {
             .body(serde_json::to_vec(object)?)?;
         client.request(request).await.map_err(|error| {
             let name = crate::verbs::render::typed_name(object);
-            said(error, &format!("create {name} in namespace {namespace}"))
+            explain(error, &format!("create {name} in namespace {namespace}"))
         })
     }
 
@@ -230,7 +230,7 @@ impl Site {
         let _: Value = client
             .request(request)
             .await
-            .map_err(|error| said(error, &format!("delete {}", job.name())))?;
+            .map_err(|error| explain(error, &format!("delete {}", job.name())))?;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Site {
     }
 
     /// Whether a record is all there is: nothing will change any more.
-    pub(crate) fn is_record(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         matches!(self.source, Source::Records(_))
     }
 
@@ -337,12 +337,12 @@ async fn get(client: &Client, path: &str) -> Result<Option<Value>> {
     match client.request::<Value>(request).await {
         Ok(value) => Ok(Some(value)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(said(error, &format!("read {path}"))),
+        Err(error) => Err(explain(error, &format!("read {path}"))),
     }
 }
 
 /// A refusal as a sentence with what to do.
-fn said(error: kube::Error, doing: &str) -> anyhow::Error {
+fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
             anyhow!("you may not {doing}: {}", status.message)
@@ -385,7 +385,8 @@ async fn live_log(
     }
     let request = http::Request::get(path).body(Vec::new())?;
     let stream = client.request_stream(request).await;
-    let stream = stream.map_err(|error| said(error, &format!("read the log of {}", pod.name())))?;
+    let stream =
+        stream.map_err(|error| explain(error, &format!("read the log of {}", pod.name())))?;
     Ok(Box::new(Box::pin(stream)))
 }
 
