@@ -121,6 +121,17 @@ impl World {
         }
     }
 
+    /// Until a pod's readiness is reported: what it is.
+    async fn ready(&mut self, name: &str) -> bool {
+        loop {
+            if let Report::Ready { pod, ready, .. } = self.next().await
+                && pod.name == name
+            {
+                return ready;
+            }
+        }
+    }
+
     fn log(&self, object: &Value) -> String {
         let path = log_path(&self.directory, &PodRef::of(object), "main", 0);
         let lines = log::read(&path).unwrap_or_default();
@@ -365,34 +376,25 @@ async fn a_runner_that_goes_away_takes_its_containers_along() {
 #[tokio::test]
 async fn probes_ask_by_command_and_by_port() {
     let mut world = world("probes", isolation());
-    let mut spec = shell("sleep 0.3; touch $TMPDIR/up; sleep 0.3; rm $TMPDIR/up; sleep 30");
+    let mut spec = shell("sleep 30");
     spec["containers"][0]["readinessProbe"] = json!({
         "exec": {"command": ["sh", "-c", "test -e $TMPDIR/up"]},
         "periodSeconds": 1, "failureThreshold": 1,
     });
     let object = pod("p", spec);
     world.start(&object);
-    let mut seen = Vec::new();
-    while seen.len() < 2 {
-        if let Report::Ready { ready, .. } = world.next().await {
-            seen.push(ready);
-        }
-    }
-    assert_eq!(seen, [true, false]);
+    let up = world.directory.join("pods/uid-p/tmp/up");
+    fs::write(&up, "").unwrap();
+    assert!(world.ready("p").await);
+    fs::remove_file(&up).unwrap();
+    assert!(!world.ready("p").await);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut spec = shell("sleep 30");
     spec["containers"][0]["startupProbe"] =
         json!({"tcpSocket": {"host": "127.0.0.1", "port": port}});
     world.start(&pod("t", spec));
-    loop {
-        if let Report::Ready { pod, ready, .. } = world.next().await
-            && pod.name == "t"
-        {
-            assert!(ready);
-            break;
-        }
-    }
+    assert!(world.ready("t").await);
     world.close().await;
 }
 
