@@ -12,9 +12,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, wait};
 
 use crate::frame::Ending;
+use crate::poll::poll;
 use crate::signals::Signals;
 use crate::tree::Process;
-use crate::wire::poll;
 
 /// Everything that ends is collected at least this often, even if a signal was missed.
 const REAP_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,12 +1,12 @@
 //! `exec -- COMMAND…`: the launcher's wrapper. Decides when a run is over although its launcher goes
 //! on, carries signals to the whole tree, and leaves a verdict of its own. Must not know launchers
-//! beyond their environment (`surroundings`) and their sessions (`census`).
+//! beyond their environment (`launcher_env`) and their sessions (`census`).
 
 mod answers;
 mod callers;
 mod census;
 mod fresh_lists;
-mod surroundings;
+mod launcher_env;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -22,16 +22,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
 use crate::contract;
+use crate::poll::poll;
 use crate::session_record::SessionRecord;
 use crate::signals::Signals;
+use crate::spawn_error;
 use crate::tree::{Process, Tree, new_mark};
-use crate::unstartable;
 use crate::verdict::{Kind, Verdict};
-use crate::wire::poll;
 use callers::Callers;
 use census::{Census, Trouble};
 use fresh_lists::Start;
-use surroundings::Surroundings;
+use launcher_env::LauncherEnv;
 
 /// How often sessions are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -64,13 +64,13 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let mut command = Command::new(program);
     command.args(arguments);
     let binary = std::env::current_exe().context("cannot find this program's own file")?;
-    let surroundings = Surroundings {
+    let launcher_env = LauncherEnv {
         shim_directory: binary.parent().unwrap_or(Path::new("/")),
         workers: asked.unwrap_or_default(),
         root: getuid().is_root(),
-        interface: surroundings::interface(),
+        interface: launcher_env::interface(),
     };
-    command.envs(surroundings.variables(|name| std::env::var_os(name)));
+    command.envs(launcher_env.variables(|name| std::env::var_os(name)));
     command.env(contract::EXEC_MARK, &mark);
     // Hydra would lay it over the workers' own.
     command.env_remove(contract::SESSION_MARK);
@@ -101,7 +101,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 }
 
 fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> u8 {
-    let (message, exit) = unstartable::explained(program, error);
+    let (message, exit) = spawn_error::explain(program, error);
     eprintln!("muster-agent: {message}");
     let verdict = Verdict {
         kind: Kind::Failed,

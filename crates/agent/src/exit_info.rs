@@ -61,7 +61,7 @@ mod tests {
         let process = Process::read(number).unwrap();
         let handle = pidfd_open(Pid::from_raw(number).unwrap(), PidfdFlags::empty()).unwrap();
         let mut fds = [PollFd::new(&handle, PollFlags::IN)];
-        crate::wire::poll(&mut fds, Duration::from_secs(10)).unwrap();
+        crate::poll::poll(&mut fds, Duration::from_secs(10)).unwrap();
         assert_eq!(ending(&handle, &process), Some(Ending::Code(3)));
         child.wait().unwrap();
         // Collected: only a kernel that keeps the status can still tell it.

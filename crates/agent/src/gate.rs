@@ -3,8 +3,8 @@
 //! lists for the launcher; must not know what the launcher will do with them. `exec` waits with it
 //! once more, since a container that is restarted in place has no init containers.
 
-mod board;
-mod question;
+mod probe;
+mod probe_state;
 
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::hosts::{Host, HostsFile, Listing};
+use crate::poll::poll;
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
-use crate::wire::poll;
 use crate::{contract, host_lists};
-use board::{Board, Callers, Hopeless, SILENCE_FACTOR};
-use question::{Question, ports_words};
+use probe::{Probe, ports_words};
+use probe_state::{Hopeless, Probers, SILENCE_FACTOR, Workers};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<u8> {
 /// What waiting came to.
 pub(crate) enum End {
     AllAnswered(Vec<Host>),
-    /// Some will not answer, which says more about the question than about them.
+    /// Some will not answer, which says more about the probe than about them.
     LetGo(Vec<Host>),
     Deadline,
     Signal(i32),
@@ -60,9 +60,9 @@ pub(crate) enum End {
 /// Waiting for all workers to answer.
 pub(crate) struct Wait {
     begun: Instant,
-    question: Arc<Question>,
+    probe: Arc<Probe>,
     file: HostsFile,
-    callers: Callers,
+    probers: Probers,
     /// How many there are to be, once that is known.
     asked: Option<usize>,
     /// For everyone to answer, if not for ever.
@@ -74,12 +74,12 @@ pub(crate) struct Wait {
 
 impl Wait {
     pub(crate) fn new(patience: Option<Duration>, progress: Progress) -> Result<Self> {
-        let question = Arc::new(Question::of_environment()?);
+        let probe = Arc::new(Probe::of_environment()?);
         let ssh_patience = contract::seconds(contract::SSH_PATIENCE);
         Ok(Self {
             begun: Instant::now(),
-            callers: Callers::new(question.clone())?,
-            question,
+            probers: Probers::new(probe.clone())?,
+            probe,
             file: HostsFile::of_environment(),
             asked: None,
             patience,
@@ -103,8 +103,8 @@ impl Wait {
         loop {
             let Listing { hosts, workers } = self.file.listing();
             self.asked = workers;
-            self.callers.list(hosts)?;
-            let answered = self.board().answered();
+            self.probers.list(hosts)?;
+            let answered = self.workers().answered();
             if self.asked.is_some_and(|asked| answered.len() >= asked) {
                 return Ok(End::AllAnswered(answered));
             }
@@ -113,17 +113,17 @@ impl Wait {
             }
             if let Some(line) = self.reason_to_let_go() {
                 eprintln!("muster-agent: {line}");
-                return Ok(End::LetGo(self.board().listed()));
+                return Ok(End::LetGo(self.workers().listed()));
             }
-            let board = self.callers.board();
-            self.progress.tell(&board, self.asked);
-            drop(board);
+            let workers = self.probers.workers();
+            self.progress.tell(&workers, self.asked);
+            drop(workers);
             let mut fds = [
                 PollFd::new(signals, PollFlags::IN),
-                PollFd::new(self.callers.news(), PollFlags::IN),
+                PollFd::new(self.probers.news(), PollFlags::IN),
             ];
             poll(&mut fds, LOOK_INTERVAL)?;
-            self.callers.take_news();
+            self.probers.take_news();
             let ends = |signal: &i32| ![SIGUSR1, SIGUSR2].contains(signal);
             if let Some(signal) = signals.take().into_iter().find(ends) {
                 return Ok(End::Signal(signal));
@@ -131,37 +131,37 @@ impl Wait {
         }
     }
 
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.callers.board()
+    fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.probers.workers()
     }
 
     fn reason_to_let_go(&self) -> Option<String> {
-        let (Question::Ssh { ports }, Some(asked)) = (&*self.question, self.asked) else {
+        let (Probe::Ssh { ports }, Some(asked)) = (&*self.probe, self.asked) else {
             return None;
         };
-        let board = self.board();
-        let hopeless = board.hopeless(self.ssh_patience, asked)?;
-        let reason = board.reason.as_deref();
+        let workers = self.workers();
+        let hopeless = workers.hopeless(self.ssh_patience, asked)?;
+        let reason = workers.reason.as_deref();
         Some(let_go(&hopeless, ports, self.ssh_patience, reason))
     }
 
     /// Says who is missing, and leaves a verdict; returns the exit code.
     pub(crate) fn give_up(&self, kind: Kind, exit: u8) -> u8 {
-        let board = self.board();
+        let workers = self.workers();
         let message = format!(
             "gave up after {} s {}",
             self.begun.elapsed().as_secs(),
-            waiting_for(&board, self.asked)
+            waiting_for(&workers, self.asked)
         );
         eprintln!("muster-agent: {message}");
         let verdict = Verdict {
             kind,
             exit,
             signal: None,
-            hosts: board.answered().len(),
+            hosts: workers.answered().len(),
             asked: self.asked,
             ranks_per_host: [].into(),
-            lost: board.missing(),
+            lost: workers.missing(),
             message,
         };
         verdict.write();
@@ -196,9 +196,9 @@ impl Progress {
         }
     }
 
-    fn tell(&mut self, board: &Board, asked: Option<usize>) {
+    fn tell(&mut self, workers: &Workers, asked: Option<usize>) {
         let now = Instant::now();
-        let heard_of = board.answered().len();
+        let heard_of = workers.answered().len();
         let due = self.told.is_none_or(|(when, before)| {
             let since = now.duration_since(when);
             since >= PROGRESS_INTERVAL || (heard_of != before && since >= PROGRESS_MIN)
@@ -207,7 +207,7 @@ impl Progress {
             return;
         }
         self.told = Some((now, heard_of));
-        let line = waiting_for(board, asked);
+        let line = waiting_for(workers, asked);
         if self.to_stderr {
             eprintln!("muster-agent: {line}");
         } else {
@@ -225,13 +225,13 @@ fn named(names: &[String]) -> Vec<String> {
     words
 }
 
-fn waiting_for(board: &Board, asked: Option<usize>) -> String {
+fn waiting_for(workers: &Workers, asked: Option<usize>) -> String {
     let Some(asked) = asked else {
         return "waiting for the list of workers: it does not say how many there are".into();
     };
-    let open = asked.saturating_sub(board.answered().len());
-    let mut words = named(&board.missing());
-    let unlisted = asked.saturating_sub(board.known());
+    let open = asked.saturating_sub(workers.answered().len());
+    let mut words = named(&workers.missing());
+    let unlisted = asked.saturating_sub(workers.known());
     if unlisted > 0 {
         words.push(format!("{unlisted} without an address yet"));
     }
@@ -239,7 +239,7 @@ fn waiting_for(board: &Board, asked: Option<usize>) -> String {
         "waiting for {open} of {asked} workers: {}",
         words.join(", ")
     );
-    match &board.reason {
+    match &workers.reason {
         Some(reason) => format!("{line} (last heard: {reason})"),
         None => line,
     }
@@ -277,28 +277,28 @@ fn let_go(hopeless: &Hopeless, ports: &[u16], patience: Duration, reason: Option
 mod tests {
     use super::*;
 
-    fn board(workers: usize) -> Board {
-        let mut board = Board::default();
-        let lines = (0..workers).map(|n| format!("w{n} 10.0.0.{n}\n"));
-        board.list(crate::hosts::parse(&lines.collect::<String>()));
-        board
+    fn workers(count: usize) -> Workers {
+        let mut workers = Workers::default();
+        let lines = (0..count).map(|n| format!("w{n} 10.0.0.{n}\n"));
+        workers.list(crate::hosts::parse(&lines.collect::<String>()));
+        workers
     }
 
     #[test]
     fn progress_names_some_and_counts_the_rest() {
-        let mut board = board(7);
+        let mut workers = workers(7);
         assert_eq!(
-            waiting_for(&board, Some(9)),
+            waiting_for(&workers, Some(9)),
             "waiting for 9 of 9 workers: w0, w1, w2, w3, w4, and 2 more, \
              2 without an address yet"
         );
-        board.reason = Some("w1: connection refused".into());
-        assert!(waiting_for(&board, Some(7)).ends_with("(last heard: w1: connection refused)"));
+        workers.reason = Some("w1: connection refused".into());
+        assert!(waiting_for(&workers, Some(7)).ends_with("(last heard: w1: connection refused)"));
     }
 
     #[test]
     fn before_the_list_says_how_many_there_are_that_is_what_is_missing() {
-        let line = waiting_for(&board(1), None);
+        let line = waiting_for(&workers(1), None);
         assert!(
             line.starts_with("waiting for the list of workers"),
             "{line}"

@@ -17,9 +17,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use self::api_server::{ApiServer, Target};
 use self::http::Refusal;
-use self::session::{Outcome, Session};
+use self::session::{Session, SessionEnd};
+use crate::poll::poll;
 use crate::signals::Signals;
-use crate::wire::poll;
 use crate::{contract, daemon};
 
 /// What runs commands in a pod.
@@ -41,8 +41,8 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         }
     };
     match call(&pod, &command) {
-        Ok(Outcome::Ended(code)) => code,
-        Ok(Outcome::Stopped(signal)) => 128 | u8::try_from(signal & 0x7f).unwrap_or_default(),
+        Ok(SessionEnd::Ended(code)) => code,
+        Ok(SessionEnd::Stopped(signal)) => 128 | u8::try_from(signal & 0x7f).unwrap_or_default(),
         Err(error) => {
             eprintln!("muster-agent: cannot run on {pod}: {error:#}");
             contract::EXIT_SHIM_FAILED
@@ -87,7 +87,7 @@ fn is_name(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(fits) && !word.starts_with(['-', '.'])
 }
 
-fn call(pod: &str, command: &[u8]) -> Result<Outcome> {
+fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT])?;
     let patience = contract::seconds(contract::CONNECT_TIMEOUT).unwrap_or(CONNECT_MAX);
     let until = Instant::now() + patience;
@@ -100,7 +100,7 @@ fn call(pod: &str, command: &[u8]) -> Result<Outcome> {
     let mut pause = PAUSE + Duration::from_millis(u64::from(std::process::id() % 256));
     loop {
         if let Some(signal) = signals.take().first() {
-            return Ok(Outcome::Stopped(*signal));
+            return Ok(SessionEnd::Stopped(*signal));
         }
         // The kubelet renews the token while we wait.
         let server = ApiServer::of_environment()?;

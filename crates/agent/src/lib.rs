@@ -2,16 +2,16 @@
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`). Only
 //! `kubexec` talks to an API server.
 
-mod attend;
-mod call;
 mod caller;
 mod children;
 mod connect;
 pub mod contract;
 mod daemon;
+mod dial;
 mod exec;
 mod exit_info;
 pub mod frame;
+mod frame_stream;
 mod gate;
 mod home;
 mod host_lists;
@@ -21,17 +21,18 @@ mod identity;
 mod install;
 mod kubexec;
 mod output;
+mod poll;
 mod ranks;
 mod rsh;
+mod s3;
 mod serve;
 mod session_record;
+mod sidecar;
 mod signals;
-pub mod ssh_words;
-mod stage;
+mod spawn_error;
+pub mod ssh_args;
 mod tree;
-mod unstartable;
 mod verdict;
-mod wire;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -68,7 +69,7 @@ pub fn run(words: &[OsString]) -> u8 {
         b"kubexec" => kubexec::run(&bytes(rest)),
         b"serve" => concluded(serve::run(after_dashes(rest))),
         b"exec" => concluded(exec::run(after_dashes(rest))),
-        b"attend" => concluded(attend::run(rest)),
+        b"attend" => concluded(sidecar::run(rest)),
         b"connect" => concluded(connect::run(rest)),
         b"as" => concluded(host_name::run(rest)),
         b"gate" => match rest {

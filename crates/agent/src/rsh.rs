@@ -2,8 +2,8 @@
 //! one sentence when the failure is ours; never 0 unless the command said so, since launchers wait
 //! for ever on a shim that did nothing and said 0. Must not know how a worker serves.
 
-pub(crate) mod stream;
-mod way_back;
+mod callback_address;
+pub(crate) mod session;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -14,26 +14,26 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::caller::{Caller, ticks_since_boot};
 use crate::frame::Frame;
+use crate::frame_stream::FrameStream;
 use crate::host_name::Need;
 use crate::hosts::{self, Host, HostsFile};
 use crate::identity::Client;
 use crate::session_record::{SessionRecord, State};
 use crate::signals::Signals;
-use crate::ssh_words::{self, Call, Words};
-use crate::wire::Wire;
-use crate::{call, contract, daemon};
-use stream::{News, Outcome, Stream};
+use crate::ssh_args::{self, RemoteCommand, SshArgs};
+use crate::{contract, daemon, dial};
+use session::{Session, SessionEnd, WorkerEvent};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// Runs one call; returns what the process exits with.
 pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
-    match ssh_words::parse(words) {
-        Ok(Words::Version) => {
+    match ssh_args::parse(words) {
+        Ok(SshArgs::Version) => {
             eprintln!("muster-agent {}, for ssh", env!("CARGO_PKG_VERSION"));
             0
         }
-        Ok(Words::Run(call)) => Shim::new(call).run(),
+        Ok(SshArgs::Run(call)) => Shim::new(call).run(),
         Err(error) => {
             complain(&error.to_string());
             contract::EXIT_SHIM_FAILED
@@ -46,7 +46,7 @@ fn complain(sentence: &str) {
 }
 
 struct Shim {
-    call: Call,
+    call: RemoteCommand,
     directory: Option<PathBuf>,
     record: SessionRecord,
     /// The host name that the command should have, if not the worker's own.
@@ -57,7 +57,7 @@ struct Shim {
 const NEEDS_OWN_NAME: &str = "prted";
 
 impl Shim {
-    fn new(call: Call) -> Self {
+    fn new(call: RemoteCommand) -> Self {
         let record = SessionRecord {
             host: call.host.clone(),
             shim: std::process::id(),
@@ -82,27 +82,27 @@ impl Shim {
             Ok(signals) => signals,
             Err(error) => return self.unreachable(&error.into()),
         };
-        let mut wire = match self.reach() {
-            Ok(wire) => wire,
+        let mut stream = match self.reach() {
+            Ok(stream) => stream,
             Err(error) => return self.unreachable(&error),
         };
-        if let Err(error) = self.request(&mut wire) {
+        if let Err(error) = self.request(&mut stream) {
             return self.unreachable(&error);
         }
         self.note(State::Started);
-        let stream = Stream::new(wire, signals, !self.call.no_stdin);
-        let outcome = stream.run(|news| {
-            match news {
-                News::Rank(rank, state) => self.record.saw(rank, state),
-                News::Failed(ending) => self.record.state = State::Ended(ending),
+        let session = Session::new(stream, signals, !self.call.no_stdin);
+        let end = session.run(|event| {
+            match event {
+                WorkerEvent::Rank(rank, state) => self.record.saw(rank, state),
+                WorkerEvent::Failed(ending) => self.record.state = State::Ended(ending),
             }
             self.write();
         });
-        self.conclude(outcome)
+        self.conclude(end)
     }
 
     /// Finds the worker in the list and connects, all within one deadline.
-    fn reach(&mut self) -> Result<Wire> {
+    fn reach(&mut self) -> Result<FrameStream> {
         let patience = self.call.connect_timeout;
         let patience = patience.or_else(|| contract::seconds(contract::CONNECT_TIMEOUT));
         let patience = patience.unwrap_or(CONNECT_MAX);
@@ -116,7 +116,7 @@ impl Shim {
             self.host_name = need.map(|need| (need, host.short_name().to_owned()));
         }
         let address = host.socket_address(contract::port())?;
-        call::patiently(&client, address, until).with_context(|| {
+        dial::patiently(&client, address, until).with_context(|| {
             let seconds = patience.as_secs();
             format!(
                 "{} at {address} did not answer within {seconds} s",
@@ -125,9 +125,9 @@ impl Shim {
         })
     }
 
-    fn request(&self, wire: &mut Wire) -> Result<()> {
+    fn request(&self, stream: &mut FrameStream) -> Result<()> {
         if let Some((need, name)) = &self.host_name {
-            wire.send(&Frame::Variable {
+            stream.send(&Frame::Variable {
                 name: contract::HOST_NAME.into(),
                 value: format!("{} {name}", need.word()).into(),
             })?;
@@ -144,22 +144,26 @@ impl Shim {
                     value: value.as_bytes().to_vec(),
                 };
                 anyhow::ensure!(variable.fits(), "the variable {name} is too long to carry");
-                wire.send(&variable)?;
+                stream.send(&variable)?;
             }
         }
-        let start = Frame::Start(self.command(wire)?);
+        let start = Frame::Start(self.command(stream)?);
         anyhow::ensure!(start.fits(), "the command is longer than a request may be");
-        Ok(wire.send(&start)?)
+        Ok(stream.send(&start)?)
     }
 
-    fn command(&self, wire: &Wire) -> Result<Vec<u8>> {
+    fn command(&self, stream: &FrameStream) -> Result<Vec<u8>> {
         let command = &self.call.command;
         if self.record.daemon.is_none() {
             return Ok(command.clone());
         }
         let host = rustix::system::uname();
         let name = host.nodename().to_string_lossy();
-        Ok(way_back::by_address(command, &name, wire.local_address()?))
+        Ok(callback_address::by_address(
+            command,
+            &name,
+            stream.local_address()?,
+        ))
     }
 
     fn unreachable(&mut self, error: &anyhow::Error) -> u8 {
@@ -169,19 +173,19 @@ impl Shim {
         contract::EXIT_SHIM_FAILED
     }
 
-    fn conclude(&mut self, outcome: Outcome) -> u8 {
-        match outcome {
-            Outcome::Ended(ending) => {
+    fn conclude(&mut self, end: SessionEnd) -> u8 {
+        match end {
+            SessionEnd::Ended(ending) => {
                 self.note(State::Ended(ending));
                 ending.shell_code()
             }
-            Outcome::Refused(why) => self.unreachable(&anyhow::Error::msg(why)),
-            Outcome::Lost(error) => {
+            SessionEnd::Refused(why) => self.unreachable(&anyhow::Error::msg(why)),
+            SessionEnd::Lost(error) => {
                 complain(&format!("lost {}: {error}", self.call.host));
                 self.note(State::Lost(error.to_string()));
                 contract::EXIT_SHIM_FAILED
             }
-            Outcome::Stopped(signal) => {
+            SessionEnd::Stopped(signal) => {
                 self.note(State::Stopped);
                 128 | u8::try_from(signal & 0x7f).unwrap_or_default()
             }

@@ -2,7 +2,7 @@
 //! ends: with the user's own command if there is one, else when it is told to stop. Must not know
 //! what a session does.
 
-mod door;
+mod handshakes;
 mod session;
 
 use std::ffi::OsString;
@@ -19,10 +19,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::children::{Child, Children};
 use crate::frame::Ending;
+use crate::poll::poll;
 use crate::signals::Signals;
-use crate::wire::poll;
-use crate::{contract, identity, unstartable};
-use door::Door;
+use crate::{contract, identity, spawn_error};
+use handshakes::Handshakes;
 
 /// Sessions at the same time; a launcher needs one or two per host.
 const SESSIONS_MAX: usize = 256;
@@ -38,7 +38,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(3600);
 pub(crate) struct Shared {
     pub(crate) tls: Arc<rustls::ServerConfig>,
     pub(crate) children: Children,
-    pub(crate) door: Door,
+    pub(crate) handshakes: Handshakes,
     /// Readable for good once the agent is stopping.
     pub(crate) stopping: OwnedFd,
     open: Mutex<usize>,
@@ -47,11 +47,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// A place for one more session, given back when dropped.
-    fn place(self: &Arc<Self>) -> Option<Place> {
+    fn session_slot(self: &Arc<Self>) -> Option<SessionSlot> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         (*open < SESSIONS_MAX).then(|| {
             *open += 1;
-            Place(self.clone())
+            SessionSlot(self.clone())
         })
     }
 
@@ -69,9 +69,9 @@ impl Shared {
 }
 
 /// One of the sessions that may be open.
-pub(crate) struct Place(Arc<Shared>);
+pub(crate) struct SessionSlot(Arc<Shared>);
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         *open -= 1;
@@ -86,7 +86,7 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
     let shared = Arc::new(Shared {
         tls: identity::server()?,
         children: children.clone(),
-        door: Door::default(),
+        handshakes: Handshakes::default(),
         stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
         open: Mutex::new(0),
         closed: Condvar::new(),
@@ -102,10 +102,10 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
             return Ok(exit);
         }
     };
-    let at_the_door = shared.clone();
+    let accepting = shared.clone();
     std::thread::Builder::new()
         .stack_size(THREAD_STACK_BYTES)
-        .spawn(move || accept_all(&listener, &at_the_door))?;
+        .spawn(move || accept_all(&listener, &accepting))?;
 
     let code = wait_for_end(&signals, own.as_ref());
     rustix::io::write(&shared.stopping, &1_u64.to_ne_bytes())?;
@@ -151,7 +151,7 @@ fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>, (
     let child = children.spawn(&mut command);
     child
         .map(Some)
-        .map_err(|error| unstartable::explained(program, &error))
+        .map_err(|error| spawn_error::explain(program, &error))
 }
 
 fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
@@ -160,7 +160,7 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        let Ok(pass) = shared.door.enter(&socket, source.ip()) else {
+        let Ok(pass) = shared.handshakes.enter(&socket, source.ip()) else {
             continue;
         };
         let session = shared.clone();

@@ -81,7 +81,7 @@ fn free_port(address: IpAddr) -> Result<u16> {
 
 /// Where the agent's tests keep theirs: one is enough for both.
 fn program() -> Result<PathBuf> {
-    let script = repository().join("crates/agent/tests/stage/prepare.sh");
+    let script = repository().join("crates/agent/tests/s3/prepare.sh");
     let wanted = fs::read_to_string(&script).context("reading prepare.sh")?;
     let cache = match std::env::var_os("MUSTER_CACHE") {
         Some(cache) => PathBuf::from(cache),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::hosts::{self, HostsFile};
 use crate::identity::Client;
-use crate::{call, contract};
+use crate::{contract, dial};
 
 /// One that lives answers within milliseconds, unless its node has too much to do.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -19,5 +19,5 @@ pub(super) fn answers(host: &str) -> bool {
     let Ok(address) = host.socket_address(contract::port()) else {
         return true;
     };
-    call::once(&client, address, Instant::now() + PATIENCE).is_ok()
+    dial::once(&client, address, Instant::now() + PATIENCE).is_ok()
 }

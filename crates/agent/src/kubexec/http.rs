@@ -7,7 +7,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::link::Link;
-use crate::wire::WireError;
+use crate::frame_stream::StreamError;
 
 /// No answer of an API server to one of our requests is longer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     #[error("the API server cannot be reached: {0}")]
     Unreachable(io::Error),
     #[error("the API server: {0}")]
-    Wire(#[from] WireError),
+    Stream(#[from] StreamError),
     #[error(transparent)]
     Other(anyhow::Error),
 }
@@ -36,7 +36,7 @@ impl Refusal {
             }
             | Self::Unreachable(_) => true,
             Self::Answered { code: 500, message } => message.contains("error dialing backend"),
-            Self::Answered { .. } | Self::Wire(_) | Self::Other(_) => false,
+            Self::Answered { .. } | Self::Stream(_) | Self::Other(_) => false,
         }
     }
 }

@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustls::ClientConnection;
 
 use super::http::Refusal;
-use crate::wire::{WireError, poll};
+use crate::frame_stream::StreamError;
+use crate::poll::poll;
 
 /// A server that answers does so far sooner; a packet that was lost is sent again by then.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -42,7 +43,7 @@ impl Link {
         Err(Refusal::Unreachable(refused))
     }
 
-    fn over(socket: TcpStream, tls: ClientConnection, until: Instant) -> Result<Self, WireError> {
+    fn over(socket: TcpStream, tls: ClientConnection, until: Instant) -> Result<Self, StreamError> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let mut link = Self {
@@ -60,20 +61,24 @@ impl Link {
         Ok(link)
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
         self.tls.writer().write_all(bytes)?;
         self.flush();
         Ok(())
     }
 
     /// Waits for something to come, and takes it.
-    pub(super) fn receive(&mut self, bytes: &mut Vec<u8>, until: Instant) -> Result<(), WireError> {
+    pub(super) fn receive(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        until: Instant,
+    ) -> Result<(), StreamError> {
         if self.ended {
-            return Err(WireError::Closed);
+            return Err(StreamError::Closed);
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(WireError::Deadline);
+            return Err(StreamError::Deadline);
         }
         let mut fds = [PollFd::new(&self.socket, self.interest(true))];
         poll(&mut fds, left)?;
@@ -94,7 +99,7 @@ impl Link {
         &mut self,
         ready: PollFlags,
         bytes: &mut Vec<u8>,
-    ) -> Result<bool, WireError> {
+    ) -> Result<bool, StreamError> {
         let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         let heard = ready.intersects(readable) && !self.ended;
         if heard {
@@ -104,7 +109,7 @@ impl Link {
         Ok(heard)
     }
 
-    fn read(&mut self, bytes: &mut Vec<u8>) -> Result<(), WireError> {
+    fn read(&mut self, bytes: &mut Vec<u8>) -> Result<(), StreamError> {
         match self.tls.read_tls(&mut self.socket) {
             Ok(0) => self.ended = true,
             Ok(_) => {}
@@ -144,18 +149,20 @@ impl Link {
 }
 
 /// A connection that never came to be, so that nothing was asked yet.
-fn unopened(error: WireError) -> Refusal {
+fn unopened(error: StreamError) -> Refusal {
     match error {
-        WireError::Closed => Refusal::Unreachable(io::ErrorKind::UnexpectedEof.into()),
-        WireError::Io(error) if error.kind() != io::ErrorKind::Other => Refusal::Unreachable(error),
+        StreamError::Closed => Refusal::Unreachable(io::ErrorKind::UnexpectedEof.into()),
+        StreamError::Io(error) if error.kind() != io::ErrorKind::Other => {
+            Refusal::Unreachable(error)
+        }
         // It may be reached, and will not be trusted more the next time.
-        other => Refusal::Wire(other),
+        other => Refusal::Stream(other),
     }
 }
 
 /// rustls's words are for programmers, and those of `wire` are about workers.
-fn untrusted(error: rustls::Error) -> WireError {
-    WireError::Io(io::Error::other(format!(
+fn untrusted(error: rustls::Error) -> StreamError {
+    StreamError::Io(io::Error::other(format!(
         "cannot make sure that it is the API server: {error}"
     )))
 }

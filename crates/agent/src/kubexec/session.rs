@@ -15,9 +15,9 @@ use signal_hook::consts::SIGPIPE;
 use super::status;
 use super::web_socket::{Incoming, SocketError, WebSocket};
 use crate::output::Output;
-use crate::rsh::stream::in_background;
+use crate::poll::poll;
+use crate::rsh::session::in_background;
 use crate::signals::Signals;
-use crate::wire::poll;
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -31,7 +31,7 @@ const INPUT_BYTES_MAX: usize = 32 * 1024;
 const GOODBYE_MAX: Duration = Duration::from_secs(10);
 
 /// How a session came to its end.
-pub(super) enum Outcome {
+pub(super) enum SessionEnd {
     Ended(u8),
     Stopped(i32),
 }
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// Until the command has ended and its output was written.
-    pub(super) fn run(mut self) -> Result<Outcome> {
+    pub(super) fn run(mut self) -> Result<SessionEnd> {
         let end = loop {
             if let Err(end) = self.turn() {
                 break end;
@@ -86,7 +86,7 @@ impl Session {
         let lost = match end {
             End::Stopped(signal) => {
                 self.socket.close();
-                return Ok(Outcome::Stopped(signal));
+                return Ok(SessionEnd::Stopped(signal));
             }
             End::Closed => None,
             End::Lost(error) => Some(error),
@@ -96,7 +96,7 @@ impl Session {
         if self.said_at.is_some() {
             let code = status::exit_code(&self.said)?;
             self.socket.close();
-            return Ok(Outcome::Ended(code));
+            return Ok(SessionEnd::Ended(code));
         }
         match lost {
             Some(error) => Err(error).context("the connection was lost while the command ran"),
@@ -132,7 +132,7 @@ impl Session {
         let input = add(stdin(), reads, PollFlags::IN);
         let out = add(self.out.fd, self.out.waits(), PollFlags::OUT);
         let err = add(self.err.fd, self.err.waits(), PollFlags::OUT);
-        poll(&mut fds, wait).map_err(|error| SocketError::Wire(error.into()))?;
+        poll(&mut fds, wait).map_err(|error| SocketError::Stream(error.into()))?;
         let ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
         let (input, out, err) = (ready(input), ready(out), ready(err));
         let ready = fds[0].revents();
@@ -203,6 +203,8 @@ impl Session {
 fn unwritable(error: Errno) -> End {
     match error {
         Errno::PIPE => End::Stopped(SIGPIPE),
-        error => End::Lost(SocketError::Wire(crate::wire::WireError::Io(error.into()))),
+        error => End::Lost(SocketError::Stream(crate::frame_stream::StreamError::Io(
+            error.into(),
+        ))),
     }
 }

@@ -8,7 +8,7 @@ use rustix::event::PollFlags;
 use thiserror::Error;
 
 use super::link::Link;
-use crate::wire::WireError;
+use crate::frame_stream::StreamError;
 
 /// How often we say that we are here, and expect an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub(super) enum SocketError {
     #[error("a frame that no server may send")]
     Malformed,
     #[error(transparent)]
-    Wire(#[from] WireError),
+    Stream(#[from] StreamError),
 }
 
 /// What the server sent.

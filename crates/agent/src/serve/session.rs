@@ -22,12 +22,13 @@ use rustls::{Connection, ServerConnection};
 use thiserror::Error;
 
 use super::Shared;
-use super::door::Pass;
+use super::handshakes::HandshakeSlot;
 use crate::children::Child;
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
+use crate::frame_stream::{FrameStream, StreamError};
+use crate::poll::poll;
 use crate::ranks::RankWatch;
 use crate::tree::{Tree, new_mark};
-use crate::wire::{Wire, WireError, poll};
 use crate::{contract, daemon};
 
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
@@ -39,52 +40,57 @@ const VARIABLE_BYTES_MAX: usize = 512 * 1024;
 const STDIN_QUEUE_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves one connection from its first byte to its last.
-pub(super) fn run(shared: &Arc<Shared>, socket: TcpStream, source: SocketAddr, pass: Pass) {
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    socket: TcpStream,
+    source: SocketAddr,
+    handshake: HandshakeSlot,
+) {
     // Strangers are many and say nothing of interest; whoever proved to be the launcher is logged.
-    let Some(mut wire) = greet(shared, socket, pass) else {
+    let Some(mut stream) = greet(shared, socket, handshake) else {
         return;
     };
-    let Some(place) = shared.place() else {
-        refuse(wire, "this worker serves as many sessions as it can");
+    let Some(place) = shared.session_slot() else {
+        refuse(stream, "this worker serves as many sessions as it can");
         return;
     };
-    let request = match Request::read(&mut wire) {
+    let request = match Request::read(&mut stream) {
         Ok(Some(request)) => request,
         Ok(None) => return,
-        Err(error) => return refuse(wire, &error.to_string()),
+        Err(error) => return refuse(stream, &error.to_string()),
     };
     let mark = new_mark();
     let child = match shared.children.spawn(&mut request.command(&mark)) {
         Ok(child) => child,
-        Err(error) => return refuse(wire, &RequestError::Shell(error).to_string()),
+        Err(error) => return refuse(stream, &RequestError::Shell(error).to_string()),
     };
-    let session = Session::new(shared, wire, child, mark, &request);
+    let session = Session::new(shared, stream, child, mark, &request);
     if let Err(error) = session.serve() {
         eprintln!("muster-agent: session of {source} ended: {error}; its processes are gone");
     }
     drop(place);
 }
 
-fn greet(shared: &Shared, socket: TcpStream, pass: Pass) -> Option<Wire> {
+fn greet(shared: &Shared, socket: TcpStream, handshake: HandshakeSlot) -> Option<FrameStream> {
     let tls = ServerConnection::new(shared.tls.clone()).ok()?;
-    let mut wire = Wire::new(socket, Connection::Server(tls)).ok()?;
-    wire.handshake(Instant::now() + HANDSHAKE_MAX).ok()?;
-    drop(pass);
+    let mut stream = FrameStream::new(socket, Connection::Server(tls)).ok()?;
+    stream.handshake(Instant::now() + HANDSHAKE_MAX).ok()?;
+    drop(handshake);
     let hello = Frame::Hello(env!("CARGO_PKG_VERSION").to_owned());
-    wire.send(&hello).ok()?;
-    Some(wire)
+    stream.send(&hello).ok()?;
+    Some(stream)
 }
 
-fn refuse(mut wire: Wire, why: &str) {
+fn refuse(mut stream: FrameStream, why: &str) {
     // The peer may be gone; then nobody needs the sentence.
-    let _ = wire.send(&Frame::Refusal(why.to_owned()));
-    wire.close(Instant::now() + GOODBYE_MAX);
+    let _ = stream.send(&Frame::Refusal(why.to_owned()));
+    stream.close(Instant::now() + GOODBYE_MAX);
 }
 
 #[derive(Debug, Error)]
 enum RequestError {
     #[error("no request came: {0}")]
-    Wire(#[from] WireError),
+    Stream(#[from] StreamError),
     #[error("a request must not begin with this frame")]
     Order,
     #[error("more variables than {VARIABLES_MAX}, or more than {VARIABLE_BYTES_MAX} bytes of them")]
@@ -103,13 +109,13 @@ struct Request {
 
 impl Request {
     /// Nothing when the peer only wanted to know whether we are here.
-    fn read(wire: &mut Wire) -> Result<Option<Self>, RequestError> {
+    fn read(stream: &mut FrameStream) -> Result<Option<Self>, RequestError> {
         let until = Instant::now() + REQUEST_MAX;
         let mut variables = Vec::new();
         let mut host_name = None;
         let mut bytes = 0;
         loop {
-            match wire.receive(until) {
+            match stream.receive(until) {
                 Ok(Frame::Variable { name, value }) => {
                     bytes += name.len() + value.len();
                     if variables.len() >= VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
@@ -130,7 +136,7 @@ impl Request {
                 }
                 Ok(Frame::Ping) => {}
                 Ok(_) => return Err(RequestError::Order),
-                Err(WireError::Closed) if variables.is_empty() => return Ok(None),
+                Err(StreamError::Closed) if variables.is_empty() => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -187,7 +193,7 @@ fn environment(
 /// A command that runs.
 struct Session<'s> {
     shared: &'s Shared,
-    wire: Wire,
+    stream: FrameStream,
     child: Child,
     tree: Arc<Tree>,
     input: VecDeque<u8>,
@@ -200,12 +206,18 @@ struct Session<'s> {
 }
 
 impl<'s> Session<'s> {
-    fn new(shared: &'s Shared, wire: Wire, child: Child, mark: String, request: &Request) -> Self {
+    fn new(
+        shared: &'s Shared,
+        stream: FrameStream,
+        child: Child,
+        mark: String,
+        request: &Request,
+    ) -> Self {
         let tree = Arc::new(Tree::new(child.process, contract::SESSION_MARK, mark));
         let ranks = daemon::in_command(&request.command).map(|_| RankWatch::new(tree.clone()));
         let session = Self {
             shared,
-            wire,
+            stream,
             child,
             tree,
             input: VecDeque::new(),
@@ -225,7 +237,7 @@ impl<'s> Session<'s> {
     fn serve(mut self) -> Result<(), SessionEnd> {
         loop {
             // Before waiting: some may have come with the request.
-            while let Some(frame) = self.wire.next_frame()? {
+            while let Some(frame) = self.stream.next_frame()? {
                 self.obey(frame)?;
             }
             if self.input_ended && self.input.is_empty() {
@@ -234,7 +246,7 @@ impl<'s> Session<'s> {
             if let Some(ending) = self.child.exit.ending() {
                 self.settle(ending)?;
                 let drained = self.child.stdout.is_none() && self.child.stderr.is_none();
-                if drained && !self.wire.has_backlog() {
+                if drained && !self.stream.has_backlog() {
                     return self.finish(ending);
                 }
             }
@@ -249,7 +261,7 @@ impl<'s> Session<'s> {
         }
         self.settled = true;
         if ending != Ending::Code(0) {
-            self.wire.send(&Frame::Failed(ending))?;
+            self.stream.send(&Frame::Failed(ending))?;
             let tree = self.tree.clone();
             // If no thread can be had, the end of the session does it.
             self.settled = std::thread::Builder::new()
@@ -261,8 +273,8 @@ impl<'s> Session<'s> {
 
     fn finish(mut self, ending: Ending) -> Result<(), SessionEnd> {
         self.report_ranks()?;
-        self.wire.send(&Frame::Exit(ending))?;
-        while self.wire.has_backlog() {
+        self.stream.send(&Frame::Exit(ending))?;
+        while self.stream.has_backlog() {
             self.linger()?;
         }
         self.finished = true;
@@ -274,19 +286,19 @@ impl<'s> Session<'s> {
 
     /// Waits for the peer with nothing more to say.
     fn linger(&mut self) -> Result<(), SessionEnd> {
-        let left = self.wire.keep_alive(true)?;
-        let mut fds = [PollFd::new(&self.wire, self.wire.interest(true))];
+        let left = self.stream.keep_alive(true)?;
+        let mut fds = [PollFd::new(&self.stream, self.stream.interest(true))];
         poll(&mut fds, left)?;
         let ready = fds[0].revents();
-        self.wire.pump(ready)?;
-        while self.wire.next_frame()?.is_some() {}
+        self.stream.pump(ready)?;
+        while self.stream.next_frame()?.is_some() {}
         Ok(())
     }
 
     /// Waits for anything to happen and deals with it.
     fn turn(&mut self) -> Result<(), SessionEnd> {
         let listening = self.input.len() < STDIN_QUEUE_BYTES_MAX;
-        let mut wait = self.wire.keep_alive(listening)?;
+        let mut wait = self.stream.keep_alive(listening)?;
         if let Some(ranks) = &self.ranks {
             wait = wait.min(ranks.due_in());
         }
@@ -294,7 +306,7 @@ impl<'s> Session<'s> {
         if !stopping.is_empty() {
             return Err(SessionEnd::Stopping);
         }
-        self.wire.pump(ready)?;
+        self.stream.pump(ready)?;
         if !stdin.is_empty() {
             feed(&mut self.child.stdin, &mut self.input);
         }
@@ -310,7 +322,7 @@ impl<'s> Session<'s> {
     }
 
     fn wait(&self, listening: bool, wait: Duration) -> Result<[PollFlags; 5], SessionEnd> {
-        let room = !self.wire.has_backlog();
+        let room = !self.stream.has_backlog();
         let unused = PollFlags::empty();
         let output = if room { PollFlags::IN } else { unused };
         let input = if self.input.is_empty() {
@@ -319,7 +331,7 @@ impl<'s> Session<'s> {
             PollFlags::OUT
         };
         let mut fds = vec![
-            PollFd::new(&self.wire, self.wire.interest(listening)),
+            PollFd::new(&self.stream, self.stream.interest(listening)),
             PollFd::new(&self.shared.stopping, PollFlags::IN),
         ];
         let mut places = [0; 3];
@@ -372,7 +384,7 @@ impl<'s> Session<'s> {
 
     fn pass_on(&mut self, bytes: Vec<u8>, frame: fn(Vec<u8>) -> Frame) -> Result<(), SessionEnd> {
         if !bytes.is_empty() {
-            self.wire.send(&frame(bytes))?;
+            self.stream.send(&frame(bytes))?;
         }
         Ok(())
     }
@@ -383,7 +395,7 @@ impl<'s> Session<'s> {
         };
         let ended = ranks.collect();
         for frame in ended.into_iter().chain(ranks.look()) {
-            self.wire.send(&frame)?;
+            self.stream.send(&frame)?;
         }
         Ok(())
     }
@@ -402,7 +414,7 @@ impl Drop for Session<'_> {
 #[derive(Debug, Error)]
 enum SessionEnd {
     #[error("{0}")]
-    Wire(#[from] WireError),
+    Stream(#[from] StreamError),
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("the peer sent a frame out of turn")]

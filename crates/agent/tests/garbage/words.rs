@@ -1,13 +1,13 @@
 //! What must hold of the ssh words for any bytes at all. Used by the short run of `cargo test` and by
 //! the fuzz target.
 
-use agent::ssh_words::{self, Words};
+use agent::ssh_args::{self, SshArgs};
 
 /// Any words, separated by zero bytes, make a call or an error; a call's command is made of the last
 /// words, unchanged.
 pub(crate) fn check(bytes: &[u8]) {
     let words: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
-    let Ok(Words::Run(call)) = ssh_words::parse(&words) else {
+    let Ok(SshArgs::Run(call)) = ssh_args::parse(&words) else {
         return;
     };
     assert!(!call.host.is_empty());

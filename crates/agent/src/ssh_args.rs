@@ -12,16 +12,16 @@ const WITHOUT_ARGUMENT: &str = "46AaCfGgKkMNnqsTtVvXxYy12";
 
 /// What the caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Words {
+pub enum SshArgs {
     /// `-V`: say which program this is.
     Version,
     /// Run something.
-    Run(Call),
+    Run(RemoteCommand),
 }
 
 /// A command for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct RemoteCommand {
     /// As written, without `user@`.
     pub host: String,
     /// All words of the command, joined by single blanks, for the shell over there.
@@ -32,9 +32,9 @@ pub struct Call {
     pub connect_timeout: Option<Duration>,
 }
 
-/// Words that make no call.
+/// SshArgs that make no call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WordsError {
+pub enum SshArgsError {
     /// Not an option of ssh.
     #[error("unknown option -{0}")]
     UnknownOption(char),
@@ -60,24 +60,24 @@ struct Options {
 }
 
 /// Reads the words after the program's name.
-pub fn parse(words: &[Vec<u8>]) -> Result<Words, WordsError> {
+pub fn parse(words: &[Vec<u8>]) -> Result<SshArgs, SshArgsError> {
     let mut options = Options::default();
     let rest = options.take(words)?;
     if options.version {
-        return Ok(Words::Version);
+        return Ok(SshArgs::Version);
     }
-    let (host, rest) = rest.split_first().ok_or(WordsError::NoHost)?;
-    let host = std::str::from_utf8(host).map_err(|_| WordsError::NotText)?;
+    let (host, rest) = rest.split_first().ok_or(SshArgsError::NoHost)?;
+    let host = std::str::from_utf8(host).map_err(|_| SshArgsError::NotText)?;
     let host = host.rsplit_once('@').map_or(host, |(_user, host)| host);
     if host.is_empty() {
-        return Err(WordsError::NoHost);
+        return Err(SshArgsError::NoHost);
     }
     // Horovod writes options behind the host.
     let command = options.take(rest)?;
     if command.is_empty() {
-        return Err(WordsError::NoCommand(host.to_owned()));
+        return Err(SshArgsError::NoCommand(host.to_owned()));
     }
-    Ok(Words::Run(Call {
+    Ok(SshArgs::Run(RemoteCommand {
         host: host.to_owned(),
         command: command.join(&b' '),
         no_stdin: options.no_stdin,
@@ -87,7 +87,7 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Words, WordsError> {
 
 impl Options {
     /// Takes options off the front, and a closing `--`; returns what follows.
-    fn take<'w>(&mut self, mut words: &'w [Vec<u8>]) -> Result<&'w [Vec<u8>], WordsError> {
+    fn take<'w>(&mut self, mut words: &'w [Vec<u8>]) -> Result<&'w [Vec<u8>], SshArgsError> {
         while let Some((word, rest)) = words.split_first() {
             if word == b"--" {
                 return Ok(rest);
@@ -95,7 +95,7 @@ impl Options {
             if word.len() < 2 || word[0] != b'-' {
                 break;
             }
-            let cluster = std::str::from_utf8(&word[1..]).map_err(|_| WordsError::NotText)?;
+            let cluster = std::str::from_utf8(&word[1..]).map_err(|_| SshArgsError::NotText)?;
             words = self.take_cluster(cluster, rest)?;
         }
         Ok(words)
@@ -105,7 +105,7 @@ impl Options {
         &mut self,
         cluster: &str,
         rest: &'w [Vec<u8>],
-    ) -> Result<&'w [Vec<u8>], WordsError> {
+    ) -> Result<&'w [Vec<u8>], SshArgsError> {
         for (at, letter) in cluster.char_indices() {
             if WITHOUT_ARGUMENT.contains(letter) {
                 self.version |= letter == 'V';
@@ -113,14 +113,14 @@ impl Options {
                 continue;
             }
             if !WITH_ARGUMENT.contains(letter) {
-                return Err(WordsError::UnknownOption(letter));
+                return Err(SshArgsError::UnknownOption(letter));
             }
             let glued = &cluster[at + letter.len_utf8()..];
             if !glued.is_empty() {
                 self.note(letter, glued.as_bytes());
                 return Ok(rest);
             }
-            let (argument, rest) = rest.split_first().ok_or(WordsError::NoArgument(letter))?;
+            let (argument, rest) = rest.split_first().ok_or(SshArgsError::NoArgument(letter))?;
             self.note(letter, argument);
             return Ok(rest);
         }
@@ -148,9 +148,9 @@ mod tests {
         line.iter().map(|word| word.as_bytes().to_vec()).collect()
     }
 
-    fn call(line: &[&str]) -> Call {
+    fn call(line: &[&str]) -> RemoteCommand {
         match parse(&words(line)) {
-            Ok(Words::Run(call)) => call,
+            Ok(SshArgs::Run(call)) => call,
             other => panic!("{line:?}: {other:?}"),
         }
     }
@@ -309,26 +309,26 @@ mod tests {
 
     #[test]
     fn lines_that_are_refused() {
-        let cases: [(&[&str], WordsError); 7] = [
-            (&[], WordsError::NoHost),
-            (&["-x"], WordsError::NoHost),
-            (&["me@"], WordsError::NoHost),
-            (&["-z", "w0", "true"], WordsError::UnknownOption('z')),
-            (&["-p"], WordsError::NoArgument('p')),
-            (&["w0"], WordsError::NoCommand("w0".into())),
-            (&["w0", "--"], WordsError::NoCommand("w0".into())),
+        let cases: [(&[&str], SshArgsError); 7] = [
+            (&[], SshArgsError::NoHost),
+            (&["-x"], SshArgsError::NoHost),
+            (&["me@"], SshArgsError::NoHost),
+            (&["-z", "w0", "true"], SshArgsError::UnknownOption('z')),
+            (&["-p"], SshArgsError::NoArgument('p')),
+            (&["w0"], SshArgsError::NoCommand("w0".into())),
+            (&["w0", "--"], SshArgsError::NoCommand("w0".into())),
         ];
         for (line, error) in cases {
             assert_eq!(parse(&words(line)), Err(error), "{line:?}");
         }
-        assert_eq!(parse(&[vec![b'-', 0xff]]), Err(WordsError::NotText));
-        assert_eq!(parse(&words(&["-V"])), Ok(Words::Version));
+        assert_eq!(parse(&[vec![b'-', 0xff]]), Err(SshArgsError::NotText));
+        assert_eq!(parse(&words(&["-V"])), Ok(SshArgs::Version));
     }
 
     #[test]
     fn commands_need_not_be_text() {
         let line = [b"w0".to_vec(), vec![0xff, 0xfe]];
-        let Ok(Words::Run(call)) = parse(&line) else {
+        let Ok(SshArgs::Run(call)) = parse(&line) else {
             panic!("refused");
         };
         assert_eq!(call.command, [0xff, 0xfe]);

@@ -8,8 +8,8 @@ use rustls::Connection;
 use thiserror::Error;
 
 use crate::frame::Frame;
+use crate::frame_stream::{FrameStream, StreamError};
 use crate::identity::Client;
-use crate::wire::{Wire, WireError};
 
 /// A worker that answers does so far sooner; a packet that was lost is sent again by then.
 const TRY_MAX: Duration = Duration::from_secs(4);
@@ -17,26 +17,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a worker did not answer.
 #[derive(Debug, Error)]
-pub(crate) enum CallError {
+pub(crate) enum DialError {
     #[error(transparent)]
     Connect(std::io::Error),
     #[error(transparent)]
-    Wire(#[from] WireError),
+    Stream(#[from] StreamError),
     #[error("it answered with something else than a hello")]
     NoHello,
     #[error(transparent)]
     Setup(anyhow::Error),
 }
 
-impl CallError {
+impl DialError {
     /// Whether waiting can help.
     fn may_pass(&self) -> bool {
         match self {
             Self::Connect(_) => true,
-            Self::Wire(error) => {
+            Self::Stream(error) => {
                 matches!(
                     error,
-                    WireError::Closed | WireError::Deadline | WireError::Io(_)
+                    StreamError::Closed | StreamError::Deadline | StreamError::Io(_)
                 )
             }
             Self::NoHello | Self::Setup(_) => false,
@@ -49,18 +49,19 @@ pub(crate) fn once(
     client: &Client,
     address: SocketAddr,
     until: Instant,
-) -> Result<Wire, CallError> {
+) -> Result<FrameStream, DialError> {
     let now = Instant::now();
     let until = until.min(now + TRY_MAX).max(now + Duration::from_millis(1));
     let socket = TcpStream::connect_timeout(&address, until.saturating_duration_since(now))
-        .map_err(CallError::Connect)?;
-    let tls = client.connection().map_err(CallError::Setup)?;
-    let mut wire = Wire::new(socket, Connection::Client(tls)).map_err(CallError::Connect)?;
-    wire.handshake(until)?;
+        .map_err(DialError::Connect)?;
+    let tls = client.connection().map_err(DialError::Setup)?;
+    let mut stream =
+        FrameStream::new(socket, Connection::Client(tls)).map_err(DialError::Connect)?;
+    stream.handshake(until)?;
     // In TLS 1.3 our certificate is judged after our handshake is done; the hello says how.
-    match wire.receive(until)? {
-        Frame::Hello(_) => Ok(wire),
-        _ => Err(CallError::NoHello),
+    match stream.receive(until)? {
+        Frame::Hello(_) => Ok(stream),
+        _ => Err(DialError::NoHello),
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn patiently(
     client: &Client,
     address: SocketAddr,
     until: Instant,
-) -> Result<Wire, CallError> {
+) -> Result<FrameStream, DialError> {
     loop {
         match once(client, address, until) {
             Err(error) if error.may_pass() && Instant::now() + PAUSE < until => {

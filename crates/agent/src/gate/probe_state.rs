@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::question::{Question, Silence};
+use super::probe::{Probe, ProbeError};
 use crate::hosts::Host;
 
 /// Workers asked at the same time; more would only wait for the processor.
-const CALLERS_MAX: usize = 64;
+const PROBERS_MAX: usize = 64;
 /// A worker that did not answer is asked again after this long.
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
 /// Nobody waits longer than this for work, whatever wake-up was missed.
@@ -26,19 +26,19 @@ const THREAD_STACK_BYTES: usize = 256 * 1024;
 pub(super) const SILENCE_FACTOR: u32 = 3;
 
 /// One worker at the address that it was listed with.
-struct Standing {
+struct WorkerState {
     listed: Instant,
-    said: Said,
+    last: LastProbe,
 }
 
 /// What it said last.
-enum Said {
-    /// It was not asked yet.
-    Nothing,
-    Answer,
-    /// Since when it has refused without a pause.
-    Refusal(Instant),
-    Other,
+enum LastProbe {
+    /// The worker was not probed yet.
+    None,
+    Answered,
+    /// It has refused without a pause since then.
+    Refused(Instant),
+    Failed,
 }
 
 /// Workers that will not answer, by name.
@@ -50,17 +50,17 @@ pub(super) struct Hopeless {
 
 /// Everything known of the workers.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct Workers {
     /// As last listed, in that order.
     listed: Vec<Host>,
-    standings: BTreeMap<String, Standing>,
+    states: BTreeMap<String, WorkerState>,
     /// To be asked, not before their time.
     queue: VecDeque<(Instant, Host)>,
     /// The last reason heard from anyone.
     pub(super) reason: Option<String>,
 }
 
-impl Board {
+impl Workers {
     /// A worker that was replaced has another address, and has to answer there.
     pub(super) fn list(&mut self, hosts: Vec<Host>) {
         if hosts == self.listed {
@@ -70,33 +70,35 @@ impl Board {
         let known: BTreeMap<_, _> = self.listed.drain(..).map(|h| (h.name, h.address)).collect();
         for host in &hosts {
             if known.get(&host.name) != Some(&host.address) {
-                let standing = Standing {
+                let state = WorkerState {
                     listed: now,
-                    said: Said::Nothing,
+                    last: LastProbe::None,
                 };
-                self.standings.insert(host.name.clone(), standing);
+                self.states.insert(host.name.clone(), state);
                 self.queue.retain(|(_, waiting)| waiting.name != host.name);
                 self.queue.push_back((now, host.clone()));
             }
         }
-        self.standings
+        self.states
             .retain(|name, _| hosts.iter().any(|host| host.name == *name));
         self.queue
             .retain(|(_, waiting)| hosts.iter().any(|host| host.name == waiting.name));
         self.listed = hosts;
     }
 
-    fn heard(&mut self, host: Host, answer: Result<(), Silence>) {
+    fn heard(&mut self, host: Host, answer: Result<(), ProbeError>) {
         if !self.listed.contains(&host) {
             return;
         }
         let now = Instant::now();
-        if let Some(standing) = self.standings.get_mut(&host.name) {
-            standing.said = match (&answer, &standing.said) {
-                (Ok(()), _) => Said::Answer,
-                (Err(Silence::Refused(_)), Said::Refusal(since)) => Said::Refusal(*since),
-                (Err(Silence::Refused(_)), _) => Said::Refusal(now),
-                (Err(Silence::Other(_)), _) => Said::Other,
+        if let Some(state) = self.states.get_mut(&host.name) {
+            state.last = match (&answer, &state.last) {
+                (Ok(()), _) => LastProbe::Answered,
+                (Err(ProbeError::Refused(_)), LastProbe::Refused(since)) => {
+                    LastProbe::Refused(*since)
+                }
+                (Err(ProbeError::Refused(_)), _) => LastProbe::Refused(now),
+                (Err(ProbeError::Other(_)), _) => LastProbe::Failed,
             };
         }
         if let Err(silence) = answer {
@@ -114,8 +116,8 @@ impl Board {
     }
 
     fn has_answered(&self, host: &Host) -> bool {
-        let standing = self.standings.get(&host.name);
-        standing.is_some_and(|standing| matches!(standing.said, Said::Answer))
+        let state = self.states.get(&host.name);
+        state.is_some_and(|state| matches!(state.last, LastProbe::Answered))
     }
 
     pub(super) fn answered(&self) -> Vec<Host> {
@@ -137,12 +139,14 @@ impl Board {
         }
         let mut hopeless = Hopeless::default();
         for host in self.listed.iter().filter(|host| !self.has_answered(host)) {
-            let standing = self.standings.get(&host.name)?;
+            let state = self.states.get(&host.name)?;
             let name = host.name.clone();
-            match standing.said {
-                Said::Refusal(since) if since.elapsed() >= patience => hopeless.refusing.push(name),
-                Said::Refusal(_) | Said::Other
-                    if standing.listed.elapsed() >= patience * SILENCE_FACTOR =>
+            match state.last {
+                LastProbe::Refused(since) if since.elapsed() >= patience => {
+                    hopeless.refusing.push(name)
+                }
+                LastProbe::Refused(_) | LastProbe::Failed
+                    if state.listed.elapsed() >= patience * SILENCE_FACTOR =>
                 {
                     hopeless.silent.push(name);
                 }
@@ -165,7 +169,7 @@ impl Board {
 
 /// What those who ask have in common.
 struct Shared {
-    board: Mutex<Board>,
+    workers: Mutex<Workers>,
     /// Someone may be due, or nobody is to be asked any more.
     work: Condvar,
     /// Readable once someone has answered.
@@ -173,14 +177,14 @@ struct Shared {
     closed: AtomicBool,
 }
 
-/// The board and those who ask, until this is dropped.
-pub(super) struct Callers {
+/// The workers and those who ask, until this is dropped.
+pub(super) struct Probers {
     shared: Arc<Shared>,
-    question: Arc<Question>,
+    probe: Arc<Probe>,
     started: usize,
 }
 
-impl Drop for Callers {
+impl Drop for Probers {
     /// Who is asking right now ends when that is done.
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);
@@ -188,23 +192,23 @@ impl Drop for Callers {
     }
 }
 
-impl Callers {
-    pub(super) fn new(question: Arc<Question>) -> Result<Self> {
+impl Probers {
+    pub(super) fn new(probe: Arc<Probe>) -> Result<Self> {
         let shared = Arc::new(Shared {
-            board: Mutex::default(),
+            workers: Mutex::default(),
             work: Condvar::new(),
             news: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             closed: AtomicBool::new(false),
         });
         Ok(Self {
             shared,
-            question,
+            probe,
             started: 0,
         })
     }
 
-    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.shared.board()
+    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.shared.workers()
     }
 
     pub(super) fn news(&self) -> &OwnedFd {
@@ -213,14 +217,14 @@ impl Callers {
 
     /// As many ask as there are workers, within reason.
     pub(super) fn list(&mut self, hosts: Vec<Host>) -> Result<()> {
-        let wanted = hosts.len().min(CALLERS_MAX);
-        self.board().list(hosts);
+        let wanted = hosts.len().min(PROBERS_MAX);
+        self.workers().list(hosts);
         self.shared.work.notify_all();
         while self.started < wanted {
-            let (shared, question) = (self.shared.clone(), self.question.clone());
+            let (shared, probe) = (self.shared.clone(), self.probe.clone());
             std::thread::Builder::new()
                 .stack_size(THREAD_STACK_BYTES)
-                .spawn(move || shared.ask(&question))?;
+                .spawn(move || shared.run(&probe))?;
             self.started += 1;
         }
         Ok(())
@@ -235,15 +239,15 @@ impl Callers {
 }
 
 impl Shared {
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(&self, question: &Question) {
+    fn run(&self, probe: &Probe) {
         while let Some(host) = self.next() {
-            let answer = question.ask(&host);
+            let answer = probe.run(&host);
             let answered = answer.is_ok();
-            self.board().heard(host, answer);
+            self.workers().heard(host, answer);
             if answered {
                 // Full means that there is news already.
                 let _ = rustix::io::write(&self.news, &1_u64.to_ne_bytes());
@@ -252,13 +256,13 @@ impl Shared {
     }
 
     fn next(&self) -> Option<Host> {
-        let mut board = self.board();
+        let mut workers = self.workers();
         while !self.closed.load(Ordering::SeqCst) {
-            match board.next() {
+            match workers.next() {
                 Ok(host) => return Some(host),
                 Err(wait) => {
-                    let waited = self.work.wait_timeout(board, wait.min(IDLE_MAX));
-                    board = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    let waited = self.work.wait_timeout(workers, wait.min(IDLE_MAX));
+                    workers = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }
@@ -271,91 +275,91 @@ mod tests {
     use super::*;
     use crate::hosts::parse;
 
-    fn refused() -> Result<(), Silence> {
-        Err(Silence::Refused(vec![22]))
+    fn refused() -> Result<(), ProbeError> {
+        Err(ProbeError::Refused(vec![22]))
     }
 
     #[test]
     fn a_worker_that_moved_has_to_answer_again() {
-        let mut board = Board::default();
-        board.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
+        let mut workers = Workers::default();
+        workers.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
         for _ in 0..2 {
-            let host = board.next().unwrap();
-            board.heard(host, Ok(()));
+            let host = workers.next().unwrap();
+            workers.heard(host, Ok(()));
         }
-        assert_eq!(board.answered().len(), 2);
-        board.list(parse("w0 10.0.0.1\nw1 10.0.0.3\n"));
-        assert_eq!(board.missing(), ["w1"]);
-        let moved = board.next().unwrap();
+        assert_eq!(workers.answered().len(), 2);
+        workers.list(parse("w0 10.0.0.1\nw1 10.0.0.3\n"));
+        assert_eq!(workers.missing(), ["w1"]);
+        let moved = workers.next().unwrap();
         assert_eq!(moved.address, "10.0.0.3");
-        assert!(board.next().is_err(), "w0 need not answer again");
-        board.heard(parse("w1 10.0.0.2\n").remove(0), Ok(()));
-        assert_eq!(board.missing(), ["w1"], "an answer from where it was");
-        board.heard(moved, Ok(()));
-        assert_eq!(board.missing(), [""; 0]);
-        board.list(parse("w1 10.0.0.3\n"));
-        assert_eq!((board.known(), board.answered().len()), (1, 1));
+        assert!(workers.next().is_err(), "w0 need not answer again");
+        workers.heard(parse("w1 10.0.0.2\n").remove(0), Ok(()));
+        assert_eq!(workers.missing(), ["w1"], "an answer from where it was");
+        workers.heard(moved, Ok(()));
+        assert_eq!(workers.missing(), [""; 0]);
+        workers.list(parse("w1 10.0.0.3\n"));
+        assert_eq!((workers.known(), workers.answered().len()), (1, 1));
     }
 
-    fn silent() -> Result<(), Silence> {
-        Err(Silence::Other("no answer".into()))
+    fn silent() -> Result<(), ProbeError> {
+        Err(ProbeError::Other("no answer".into()))
     }
 
     #[test]
     fn refusals_count_when_all_others_have_answered() {
-        let mut board = Board::default();
-        board.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
-        let (first, second) = (board.next().unwrap(), board.next().unwrap());
-        let refusing = |board: &Board, asked| {
-            let hopeless = board.hopeless(Duration::ZERO, asked);
+        let mut workers = Workers::default();
+        workers.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
+        let (first, second) = (workers.next().unwrap(), workers.next().unwrap());
+        let refusing = |workers: &Workers, asked| {
+            let hopeless = workers.hopeless(Duration::ZERO, asked);
             hopeless.is_some_and(|hopeless| hopeless.refusing == ["w1"])
         };
-        board.heard(first, Ok(()));
-        assert!(!refusing(&board, 2), "w1 was not asked yet");
-        board.heard(second.clone(), refused());
-        assert!(refusing(&board, 2));
-        assert!(!refusing(&board, 3), "one has no address");
-        assert_eq!(board.hopeless(PATIENCE, 2), None);
-        board.heard(second.clone(), silent());
-        assert!(!refusing(&board, 2));
-        board.heard(second, refused());
-        assert!(refusing(&board, 2));
+        workers.heard(first, Ok(()));
+        assert!(!refusing(&workers, 2), "w1 was not asked yet");
+        workers.heard(second.clone(), refused());
+        assert!(refusing(&workers, 2));
+        assert!(!refusing(&workers, 3), "one has no address");
+        assert_eq!(workers.hopeless(PATIENCE, 2), None);
+        workers.heard(second.clone(), silent());
+        assert!(!refusing(&workers, 2));
+        workers.heard(second, refused());
+        assert!(refusing(&workers, 2));
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    impl Board {
+    impl Workers {
         /// As if all had been listed so long ago.
         fn listed_ago(&mut self, ago: Duration) {
-            for standing in self.standings.values_mut() {
-                standing.listed = standing.listed.checked_sub(ago).unwrap();
+            for state in self.states.values_mut() {
+                state.listed = state.listed.checked_sub(ago).unwrap();
             }
         }
     }
 
     #[test]
     fn a_worker_that_never_says_what_an_sshd_says_is_not_waited_for_for_ever() {
-        let mut board = Board::default();
-        board.list(parse("w0 10.0.0.1\n"));
-        let host = board.next().unwrap();
-        board.listed_ago(PATIENCE * 3);
-        assert_eq!(board.hopeless(PATIENCE, 1), None, "not asked yet");
-        board.heard(host.clone(), silent());
+        let mut workers = Workers::default();
+        workers.list(parse("w0 10.0.0.1\n"));
+        let host = workers.next().unwrap();
+        workers.listed_ago(PATIENCE * 3);
+        assert_eq!(workers.hopeless(PATIENCE, 1), None, "not asked yet");
+        workers.heard(host.clone(), silent());
         let gone = Hopeless {
             refusing: vec![],
             silent: vec!["w0".into()],
         };
-        assert_eq!(board.hopeless(PATIENCE, 1), Some(gone));
-        assert_eq!(board.hopeless(PATIENCE * 2, 1), None);
+        assert_eq!(workers.hopeless(PATIENCE, 1), Some(gone));
+        assert_eq!(workers.hopeless(PATIENCE * 2, 1), None);
         // Now silent, now refusing: no less hopeless.
-        board.heard(host.clone(), refused());
-        assert!(board.hopeless(PATIENCE, 1).is_some());
+        workers.heard(host.clone(), refused());
+        assert!(workers.hopeless(PATIENCE, 1).is_some());
         // Its successor has its own time.
-        board.list(parse("w0 10.0.0.2\n"));
-        board.heard(board.listed[0].clone(), silent());
-        assert_eq!(board.hopeless(PATIENCE, 1), None);
-        board.heard(board.listed[0].clone(), Ok(()));
+        workers.list(parse("w0 10.0.0.2\n"));
+        workers.heard(workers.listed[0].clone(), silent());
+        assert_eq!(workers.hopeless(PATIENCE, 1), None);
+        workers.heard(workers.listed[0].clone(), Ok(()));
         let nobody = Some(Hopeless::default());
-        assert_eq!(board.hopeless(PATIENCE, 1), nobody);
+        assert_eq!(workers.hopeless(PATIENCE, 1), nobody);
     }
 }

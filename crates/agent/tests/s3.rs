@@ -1,7 +1,7 @@
 //! The sidecar of a worker, with a real S3 server on loopback: what is downloaded before the worker may
 //! start, what is uploaded after the end, and that the worker ends whatever happens.
 
-#[path = "stage/server.rs"]
+#[path = "s3/server.rs"]
 mod server;
 
 use std::fs;

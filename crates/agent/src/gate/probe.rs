@@ -10,19 +10,19 @@ use thiserror::Error;
 
 use crate::hosts::{Host, HostsError};
 use crate::identity::Client;
-use crate::{call, contract};
+use crate::{contract, dial};
 
 const ANSWER_MAX: Duration = Duration::from_secs(4);
 
 /// How a worker is asked.
-pub(super) enum Question {
+pub(super) enum Probe {
     Agent(Client),
     Ssh { ports: Vec<u16> },
 }
 
 /// Why a worker has not answered.
 #[derive(Debug, Error)]
-pub(super) enum Silence {
+pub(super) enum ProbeError {
     /// Its pod is up, and nothing listens on any port that was asked.
     #[error("connection refused on {}", ports_words(.0))]
     Refused(Vec<u16>),
@@ -30,7 +30,7 @@ pub(super) enum Silence {
     Other(String),
 }
 
-impl From<HostsError> for Silence {
+impl From<HostsError> for ProbeError {
     fn from(error: HostsError) -> Self {
         Self::Other(error.to_string())
     }
@@ -45,7 +45,7 @@ pub(super) fn ports_words(ports: &[u16]) -> String {
     }
 }
 
-impl Question {
+impl Probe {
     pub(super) fn of_environment() -> Result<Self> {
         let transport = contract::variable(contract::GATE_TRANSPORT);
         match transport.as_deref().map(str::to_ascii_lowercase).as_deref() {
@@ -60,17 +60,17 @@ impl Question {
         }
     }
 
-    pub(super) fn ask(&self, host: &Host) -> Result<(), Silence> {
+    pub(super) fn run(&self, host: &Host) -> Result<(), ProbeError> {
         match self {
             Self::Agent(client) => {
                 let address = host.socket_address(contract::port())?;
                 let until = Instant::now() + ANSWER_MAX;
-                let wire = call::once(client, address, until);
-                let wire = wire.map_err(|error| Silence::Other(error.to_string()))?;
-                wire.close(until);
+                let stream = dial::once(client, address, until);
+                let stream = stream.map_err(|error| ProbeError::Other(error.to_string()))?;
+                stream.close(until);
                 Ok(())
             }
-            Self::Ssh { ports } => ask_sshd(host, ports),
+            Self::Ssh { ports } => probe_sshd(host, ports),
         }
     }
 }
@@ -87,7 +87,7 @@ fn ssh_ports(text: Option<&str>) -> Result<Vec<u16>> {
 }
 
 /// Asks the port of the line, or each of those that are usual.
-fn ask_sshd(host: &Host, ports: &[u16]) -> Result<(), Silence> {
+fn probe_sshd(host: &Host, ports: &[u16]) -> Result<(), ProbeError> {
     let ip = host.ip()?;
     let ports = host
         .port()
@@ -100,7 +100,7 @@ fn ask_sshd(host: &Host, ports: &[u16]) -> Result<(), Silence> {
             Err(error) => said_more = Some(format!("port {port}: {error}")),
         }
     }
-    Err(said_more.map_or(Silence::Refused(ports), Silence::Other))
+    Err(said_more.map_or(ProbeError::Refused(ports), ProbeError::Other))
 }
 
 fn banner(address: SocketAddr) -> io::Result<()> {

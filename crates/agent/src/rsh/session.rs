@@ -11,44 +11,45 @@ use rustix::stdio::{stderr, stdin, stdout};
 use signal_hook::consts::{SIGPIPE, SIGUSR1, SIGUSR2};
 
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame, RankState};
+use crate::frame_stream::{FrameStream, StreamError};
 use crate::output::Output;
+use crate::poll::poll;
 use crate::signals::Signals;
-use crate::wire::{Wire, WireError, poll};
 
 const GOODBYE_MAX: Duration = Duration::from_millis(500);
 
 /// How a session came to its end.
-pub(super) enum Outcome {
+pub(super) enum SessionEnd {
     Ended(Ending),
     Refused(String),
-    Lost(WireError),
+    Lost(StreamError),
     Stopped(i32),
 }
 
 /// What a worker says while the command's output is still under way.
-pub(super) enum News {
+pub(super) enum WorkerEvent {
     Rank(u32, RankState),
     Failed(Ending),
 }
 
-impl From<WireError> for Outcome {
-    fn from(error: WireError) -> Self {
+impl From<StreamError> for SessionEnd {
+    fn from(error: StreamError) -> Self {
         Self::Lost(error)
     }
 }
 
-pub(super) struct Stream {
-    wire: Wire,
+pub(super) struct Session {
+    stream: FrameStream,
     signals: Signals,
     reads_stdin: bool,
     out: Output,
     err: Output,
 }
 
-impl Stream {
-    pub(super) fn new(wire: Wire, signals: Signals, reads_stdin: bool) -> Self {
+impl Session {
+    pub(super) fn new(stream: FrameStream, signals: Signals, reads_stdin: bool) -> Self {
         Self {
-            wire,
+            stream,
             signals,
             // A process in the background is stopped when it reads from a terminal.
             reads_stdin: reads_stdin && !(io::stdin().is_terminal() && in_background()),
@@ -58,34 +59,34 @@ impl Stream {
     }
 
     /// Until the command has ended and its output was written, or nothing more can come.
-    pub(super) fn run(mut self, mut on_news: impl FnMut(News)) -> Outcome {
+    pub(super) fn run(mut self, mut on_event: impl FnMut(WorkerEvent)) -> SessionEnd {
         if !self.reads_stdin
-            && let Err(error) = self.wire.send(&Frame::StdinEnd)
+            && let Err(error) = self.stream.send(&Frame::StdinEnd)
         {
             return error.into();
         }
         let outcome = loop {
-            match self.turn(&mut on_news) {
+            match self.turn(&mut on_event) {
                 Ok(()) => {}
                 Err(outcome) => break outcome,
             }
         };
-        if matches!(outcome, Outcome::Ended(_) | Outcome::Refused(_)) {
+        if matches!(outcome, SessionEnd::Ended(_) | SessionEnd::Refused(_)) {
             self.out.write_all();
             self.err.write_all();
         }
-        self.wire.close(Instant::now() + GOODBYE_MAX);
+        self.stream.close(Instant::now() + GOODBYE_MAX);
         outcome
     }
 
-    fn turn(&mut self, on_news: &mut impl FnMut(News)) -> Result<(), Outcome> {
+    fn turn(&mut self, on_event: &mut impl FnMut(WorkerEvent)) -> Result<(), SessionEnd> {
         let listening = self.out.has_room() && self.err.has_room();
-        let wait = self.wire.keep_alive(listening)?;
-        let reads = self.reads_stdin && !self.wire.has_backlog();
+        let wait = self.stream.keep_alive(listening)?;
+        let reads = self.reads_stdin && !self.stream.has_backlog();
         let flags = |wanted, flags| if wanted { flags } else { PollFlags::empty() };
         let standard_input = stdin();
         let mut fds = vec![
-            PollFd::new(&self.wire, self.wire.interest(listening)),
+            PollFd::new(&self.stream, self.stream.interest(listening)),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
         let mut add = |fd: BorrowedFd<'static>, wanted: bool, events| {
@@ -98,15 +99,15 @@ impl Stream {
         let input = add(standard_input, reads, PollFlags::IN);
         let out = add(self.out.fd, self.out.waits(), PollFlags::OUT);
         let err = add(self.err.fd, self.err.waits(), PollFlags::OUT);
-        poll(&mut fds, wait).map_err(WireError::from)?;
+        poll(&mut fds, wait).map_err(StreamError::from)?;
         let ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
         let (input, out, err) = (ready(input), ready(out), ready(err));
         let ready = fds[0].revents();
 
         self.obey_signals()?;
-        self.wire.pump(ready)?;
-        while let Some(frame) = self.wire.next_frame()? {
-            self.take(frame, on_news)?;
+        self.stream.pump(ready)?;
+        while let Some(frame) = self.stream.next_frame()? {
+            self.take(frame, on_event)?;
         }
         if input {
             self.pass_input_on()?;
@@ -120,40 +121,44 @@ impl Stream {
     }
 
     /// The launcher ends its shim: the worker sees the connection end and ends the tree.
-    fn obey_signals(&mut self) -> Result<(), Outcome> {
+    fn obey_signals(&mut self) -> Result<(), SessionEnd> {
         for signal in self.signals.take() {
             match (signal, u8::try_from(signal)) {
-                (SIGUSR1 | SIGUSR2, Ok(number)) => self.wire.send(&Frame::Signal(number))?,
-                _ => return Err(Outcome::Stopped(signal)),
+                (SIGUSR1 | SIGUSR2, Ok(number)) => self.stream.send(&Frame::Signal(number))?,
+                _ => return Err(SessionEnd::Stopped(signal)),
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, frame: Frame, on_news: &mut impl FnMut(News)) -> Result<(), Outcome> {
+    fn take(
+        &mut self,
+        frame: Frame,
+        on_event: &mut impl FnMut(WorkerEvent),
+    ) -> Result<(), SessionEnd> {
         match frame {
             Frame::Stdout(bytes) => self.out.take(bytes),
             Frame::Stderr(bytes) => self.err.take(bytes),
-            Frame::Rank(rank, state) => on_news(News::Rank(rank, state)),
-            Frame::Failed(ending) => on_news(News::Failed(ending)),
-            Frame::Exit(ending) => return Err(Outcome::Ended(ending)),
-            Frame::Refusal(why) => return Err(Outcome::Refused(why)),
+            Frame::Rank(rank, state) => on_event(WorkerEvent::Rank(rank, state)),
+            Frame::Failed(ending) => on_event(WorkerEvent::Failed(ending)),
+            Frame::Exit(ending) => return Err(SessionEnd::Ended(ending)),
+            Frame::Refusal(why) => return Err(SessionEnd::Refused(why)),
             _ => {}
         }
         Ok(())
     }
 
-    fn pass_input_on(&mut self) -> Result<(), Outcome> {
+    fn pass_input_on(&mut self) -> Result<(), SessionEnd> {
         let mut bytes = vec![0; DATA_BYTES_MAX];
         match rustix::io::read(stdin(), &mut bytes[..]) {
             Ok(taken) if taken > 0 => {
                 bytes.truncate(taken);
-                self.wire.send(&Frame::Stdin(bytes))?;
+                self.stream.send(&Frame::Stdin(bytes))?;
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
             Ok(_) | Err(_) => {
                 self.reads_stdin = false;
-                self.wire.send(&Frame::StdinEnd)?;
+                self.stream.send(&Frame::StdinEnd)?;
             }
         }
         Ok(())
@@ -161,10 +166,10 @@ impl Stream {
 }
 
 /// Who reads no more ends the command, as with ssh.
-fn unwritable(error: Errno) -> Outcome {
+fn unwritable(error: Errno) -> SessionEnd {
     match error {
-        Errno::PIPE => Outcome::Stopped(SIGPIPE),
-        error => WireError::Io(error.into()).into(),
+        Errno::PIPE => SessionEnd::Stopped(SIGPIPE),
+        error => StreamError::Io(error.into()).into(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::home;
 
 /// What is known before the command starts.
-pub(super) struct Surroundings<'s> {
+pub(super) struct LauncherEnv<'s> {
     /// Where the shim is, under the names `ssh` and `muster-agent`.
     pub(super) shim_directory: &'s Path,
     pub(super) workers: usize,
@@ -18,7 +18,7 @@ pub(super) struct Surroundings<'s> {
     pub(super) interface: Option<String>,
 }
 
-impl Surroundings<'_> {
+impl LauncherEnv<'_> {
     /// Variables to set, given those that are there.
     pub(super) fn variables(
         &self,
@@ -127,7 +127,7 @@ mod tests {
         root: bool,
         workers: usize,
     ) -> Vec<(&'static str, String)> {
-        let surroundings = Surroundings {
+        let env = LauncherEnv {
             shim_directory: Path::new("/muster/bin"),
             workers,
             root,
@@ -137,7 +137,7 @@ mod tests {
             let pair = present.iter().find(|(other, _)| *other == name);
             pair.map(|(_, value)| OsString::from(value))
         };
-        let variables = surroundings.variables(find).into_iter();
+        let variables = env.variables(find).into_iter();
         variables
             .map(|(name, value)| (name, value.into_string().unwrap()))
             .collect()

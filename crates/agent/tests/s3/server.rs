@@ -12,7 +12,7 @@ pub(crate) const SECRET: &str = "test-secret";
 
 /// Where `prepare.sh` put it, made when it is not there or was made otherwise.
 fn program() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stage");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/s3");
     let wanted = fs::read_to_string(here.join("prepare.sh")).unwrap();
     let cache = std::env::var_os("MUSTER_CACHE").map_or_else(
         || {

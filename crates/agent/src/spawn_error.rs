@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 
 /// What to say and what to exit with.
-pub(crate) fn explained(program: &OsStr, error: &io::Error) -> (String, u8) {
+pub(crate) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     let (exit, hint) = match error.kind() {
         io::ErrorKind::NotFound => (127, "is it in the image and on PATH?"),
         _ => (126, "is it a program that this user may run?"),

@@ -1,4 +1,4 @@
-//! Frames over TLS over one socket, without blocking: the caller polls, `Wire` reads and writes
+//! Frames over TLS over one socket, without blocking: the caller polls, `FrameStream` reads and writes
 //! what is possible. Decides when the peer counts as lost; must not know what frames mean.
 
 use std::io::{self, Read, Write};
@@ -6,16 +6,17 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustls::Connection;
 use thiserror::Error;
 
 use crate::contract::{ALPN, PEER_SILENCE_MAX, PING_INTERVAL};
 use crate::frame::{Decoder, Frame, FrameError};
+use crate::poll::poll;
 
 /// Why no more frames can come.
 #[derive(Debug, Error)]
-pub(crate) enum WireError {
+pub(crate) enum StreamError {
     #[error("the connection was closed")]
     Closed,
     #[error("nothing was heard for {} s", PEER_SILENCE_MAX.as_secs())]
@@ -55,7 +56,7 @@ fn tls_words(error: &rustls::Error) -> String {
 }
 
 /// One connection.
-pub(crate) struct Wire {
+pub(crate) struct FrameStream {
     socket: TcpStream,
     tls: Connection,
     decoder: Decoder,
@@ -64,7 +65,7 @@ pub(crate) struct Wire {
     ended: bool,
 }
 
-impl Wire {
+impl FrameStream {
     /// Where the peer finds us.
     pub(crate) fn local_address(&self) -> io::Result<IpAddr> {
         Ok(self.socket.local_addr()?.ip())
@@ -73,7 +74,7 @@ impl Wire {
     pub(crate) fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        let mut wire = Self {
+        let mut stream = Self {
             socket,
             tls,
             decoder: Decoder::default(),
@@ -82,26 +83,26 @@ impl Wire {
             ended: false,
         };
         // Callers watch the backlog themselves; a partly taken frame would be a broken one.
-        wire.tls.set_buffer_limit(None);
-        Ok(wire)
+        stream.tls.set_buffer_limit(None);
+        Ok(stream)
     }
 
     /// Both sides have shown who they are; the first frame has not been read.
-    pub(crate) fn handshake(&mut self, until: Instant) -> Result<(), WireError> {
+    pub(crate) fn handshake(&mut self, until: Instant) -> Result<(), StreamError> {
         while self.tls.is_handshaking() {
             if self.ended {
-                return Err(WireError::Closed);
+                return Err(StreamError::Closed);
             }
             self.wait(until)?;
         }
         match self.tls.alpn_protocol() {
             Some(protocol) if protocol == ALPN => Ok(()),
-            _ => Err(WireError::Version),
+            _ => Err(StreamError::Version),
         }
     }
 
     /// The next frame, waited for.
-    pub(crate) fn receive(&mut self, until: Instant) -> Result<Frame, WireError> {
+    pub(crate) fn receive(&mut self, until: Instant) -> Result<Frame, StreamError> {
         loop {
             if let Some(frame) = self.next_frame()? {
                 return Ok(frame);
@@ -110,10 +111,10 @@ impl Wire {
         }
     }
 
-    fn wait(&mut self, until: Instant) -> Result<(), WireError> {
+    fn wait(&mut self, until: Instant) -> Result<(), StreamError> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(WireError::Deadline);
+            return Err(StreamError::Deadline);
         }
         let mut fds = [PollFd::new(&self.socket, self.interest(true))];
         poll(&mut fds, left)?;
@@ -136,7 +137,7 @@ impl Wire {
     }
 
     /// Reads and writes what poll said is possible.
-    pub(crate) fn pump(&mut self, ready: PollFlags) -> Result<(), WireError> {
+    pub(crate) fn pump(&mut self, ready: PollFlags) -> Result<(), StreamError> {
         if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && !self.ended {
             self.read()?;
         }
@@ -146,7 +147,7 @@ impl Wire {
         self.flush()
     }
 
-    fn read(&mut self) -> Result<(), WireError> {
+    fn read(&mut self) -> Result<(), StreamError> {
         match self.tls.read_tls(&mut self.socket) {
             Ok(0) => self.ended = true,
             Ok(_) => self.heard = Instant::now(),
@@ -158,7 +159,7 @@ impl Wire {
             Err(error) => {
                 // The peer learns why from an alert that is already queued.
                 let _ = self.tls.write_tls(&mut self.socket);
-                return Err(WireError::Tls(error));
+                return Err(StreamError::Tls(error));
             }
         };
         let mut chunk = [0; 4096];
@@ -172,7 +173,7 @@ impl Wire {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), WireError> {
+    fn flush(&mut self) -> Result<(), StreamError> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.socket) {
                 Ok(_) => {}
@@ -184,14 +185,14 @@ impl Wire {
     }
 
     /// A frame that has come in; an error when none can come any more.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, WireError> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, StreamError> {
         match self.decoder.next_frame()? {
-            None if self.ended => Err(WireError::Closed),
+            None if self.ended => Err(StreamError::Closed),
             frame => Ok(frame),
         }
     }
 
-    pub(crate) fn send(&mut self, frame: &Frame) -> Result<(), WireError> {
+    pub(crate) fn send(&mut self, frame: &Frame) -> Result<(), StreamError> {
         self.tls.writer().write_all(&frame.encode())?;
         self.flush()
     }
@@ -203,13 +204,13 @@ impl Wire {
 
     /// Says that we are here when it is time, and judges the peer's silence, unless we did not
     /// listen. Returns how long until the next such moment.
-    pub(crate) fn keep_alive(&mut self, listening: bool) -> Result<Duration, WireError> {
+    pub(crate) fn keep_alive(&mut self, listening: bool) -> Result<Duration, StreamError> {
         let now = Instant::now();
         if !listening {
             self.heard = now;
         }
         if now.duration_since(self.heard) >= PEER_SILENCE_MAX {
-            return Err(WireError::Silent);
+            return Err(StreamError::Silent);
         }
         if now.duration_since(self.pinged) >= PING_INTERVAL {
             self.pinged = now;
@@ -233,7 +234,7 @@ impl Wire {
     }
 }
 
-impl AsFd for Wire {
+impl AsFd for FrameStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -244,18 +245,4 @@ fn is_retry(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
-}
-
-/// Waits for one of the descriptors or the time, whichever comes first.
-pub(crate) fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
-    // Rounded up: a wait that ends a moment early would only be repeated.
-    let timeout = timeout + Duration::from_micros(500);
-    let timeout = Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    match rustix::event::poll(fds, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::contract;
+use crate::poll::poll;
+use crate::s3::{self, Stop};
 use crate::signals::Signals;
-use crate::stage::{self, Stop};
-use crate::wire::poll;
 
 /// In the directory that it shares with the worker, which is where it is started.
 const SIGNALS: &str = ".openmpi-controller";
@@ -57,14 +57,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 
 fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
     let transfers = order.download.is_some() || order.upload.is_some();
-    let store = transfers.then(stage::Store::of_environment).transpose()?;
+    let store = transfers.then(s3::Store::of_environment).transpose()?;
     // What would fail at the end fails now, while nothing is lost by it.
     let addresses = [
         order.download.as_ref().map(|(from, _)| from),
         order.upload.as_ref().map(|(_, to)| to),
     ];
     for address in addresses.into_iter().flatten() {
-        stage::check(address)?;
+        s3::check(address)?;
     }
     let watch = Watch { signals };
     if let Some(exit) = await_driver(order, &watch) {

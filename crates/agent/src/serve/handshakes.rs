@@ -18,27 +18,27 @@ struct Waiting {
 
 /// Knows all half-open connections.
 #[derive(Clone, Default)]
-pub(crate) struct Door {
+pub(crate) struct Handshakes {
     waiting: Arc<Mutex<Waiting>>,
 }
 
 /// Held while a connection is half open.
-pub(crate) struct Pass {
-    door: Door,
+pub(crate) struct HandshakeSlot {
+    handshakes: Handshakes,
     number: u64,
 }
 
-impl Drop for Pass {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
-        let mut waiting = self.door.lock();
+        let mut waiting = self.handshakes.lock();
         waiting
             .sockets
             .retain(|(number, ..)| *number != self.number);
     }
 }
 
-impl Door {
-    pub(crate) fn enter(&self, socket: &TcpStream, source: IpAddr) -> io::Result<Pass> {
+impl Handshakes {
+    pub(crate) fn enter(&self, socket: &TcpStream, source: IpAddr) -> io::Result<HandshakeSlot> {
         let copy = socket.try_clone()?;
         let mut waiting = self.lock();
         let number = waiting.next;
@@ -51,8 +51,8 @@ impl Door {
             // Its thread sees the end and goes.
             let _ = socket.shutdown(Shutdown::Both);
         }
-        Ok(Pass {
-            door: self.clone(),
+        Ok(HandshakeSlot {
+            handshakes: self.clone(),
             number,
         })
     }
