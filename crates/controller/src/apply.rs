@@ -1,56 +1,48 @@
-//! Carries a plan out: each action is one request. Decides how answers are taken: what is ours,
-//! what was refused, what must be looked at again. What to do is decided by the planner alone.
+//! Carries a plan out: each action is one request, and each answer goes into the cache. Makes no
+//! choices: the planner decides what to do, `write_policy` what follows a failure.
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
-use planner::contract;
 use planner::job::Owner;
 use planner::{Action, Keys, Kind, Object};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::api::Target;
 use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
-use crate::memory::KeySecret;
-use crate::observe;
-use crate::wire::ObjectKey;
+use crate::lookup::Lookup;
+use crate::write_policy::{self, Holder, Next};
 use crate::{certificates, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
-/// Creates that collide in counting a quota are tried again at once, so often.
-const QUOTA_TRIES: u32 = 5;
 
 /// What became of one action.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Applied {
     Done,
+    /// The cluster is not as the plan assumed: the rest of the plan is dropped.
     Stopped,
 }
 
-/// Carries steps out, one after the other; what was refused, or is not as it was seen, ends the
-/// plan, and the next look will show it. Within a step, one failure does not hold up the rest,
-/// except among creates of one kind: they are alike, so what was refused once will be again.
+/// Carries out the steps of a plan, one after the other. After a refusal or a surprise it stops; the
+/// next observation shows why. Within a step, one failure does not hold up independent actions.
 pub(crate) async fn apply(
     context: &Context,
     owner: &Owner,
     steps: Vec<Vec<Action>>,
 ) -> Result<(), Error> {
-    let applier = Applier { context, owner };
+    let applier = Applier {
+        context,
+        lookup: Lookup { context, owner },
+    };
     for step in steps {
-        let (pods, others): (Vec<Action>, Vec<Action>) = step.into_iter().partition(
-            |action| matches!(action, Action::Create(object) if object.kind == Kind::Pod),
-        );
-        let others = stream::iter(others.into_iter().map(|action| applier.act(action)));
-        let others = others.buffer_unordered(IN_FLIGHT_MAX).collect::<Vec<_>>();
-        let (pods, others) = futures::join!(applier.first_one_then_all(pods), others);
         let mut stopped = false;
-        for outcome in pods.into_iter().chain(others) {
-            stopped |= matches!(outcome?, Applied::Stopped);
+        for outcome in applier.step(step).await {
+            stopped |= outcome? == Applied::Stopped;
         }
         if stopped {
             break;
@@ -59,68 +51,56 @@ pub(crate) async fn apply(
     Ok(())
 }
 
-/// Takes in an object of ours that our watch does not show, if there is one under this name.
-pub(crate) async fn find(
-    context: &Context,
-    owner: &Owner,
-    kind: &Kind,
-    name: &str,
-) -> Result<(), ApiError> {
-    Applier { context, owner }
-        .resolve_conflict(kind, name)
-        .await
-        .map(drop)
-}
-
 /// Acts for one job.
 struct Applier<'a> {
     context: &'a Context,
-    owner: &'a Owner,
+    lookup: Lookup<'a>,
 }
 
 impl Applier<'_> {
-    /// Tries one before the rest, and starts no more once one did not get through: a thousand
-    /// workers with a mistake in their template are one refused request, not a thousand.
-    async fn first_one_then_all(&self, actions: Vec<Action>) -> Vec<Result<Applied, Error>> {
-        let through = |outcome: &Result<Applied, Error>| matches!(outcome, Ok(Applied::Done));
-        let mut actions = actions.into_iter();
-        let mut outcomes = Vec::new();
-        if let Some(first) = actions.next() {
-            outcomes.push(self.act(first).await);
-        }
-        if outcomes.iter().all(through) {
-            let stuck = AtomicBool::new(false);
-            let rest = stream::iter(actions)
-                .take_while(|_| ready(!stuck.load(Ordering::Relaxed)))
-                .map(|action| self.act(action))
-                .buffer_unordered(IN_FLIGHT_MAX)
-                .inspect(|outcome| _ = stuck.fetch_or(!through(outcome), Ordering::Relaxed));
-            outcomes.extend(rest.collect::<Vec<_>>().await);
-        }
+    async fn step(&self, step: Vec<Action>) -> Vec<Result<Applied, Error>> {
+        let batches = write_policy::batches(step);
+        let independent = stream::iter(batches.independent)
+            .map(|action| self.act(action))
+            .buffer_unordered(IN_FLIGHT_MAX)
+            .collect::<Vec<_>>();
+        let pods = async {
+            let mut outcomes = Vec::new();
+            if let Some(trial) = batches.trial {
+                outcomes.push(self.act(trial).await);
+            }
+            if outcomes.iter().all(is_done) {
+                outcomes.extend(self.until_one_fails(batches.alike).await);
+            }
+            outcomes
+        };
+        let (mut outcomes, pods) = futures::join!(independent, pods);
+        outcomes.extend(pods);
         outcomes
     }
 
+    /// Starts no more requests once one failed.
+    async fn until_one_fails(&self, actions: Vec<Action>) -> Vec<Result<Applied, Error>> {
+        let failed = AtomicBool::new(false);
+        stream::iter(actions)
+            .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
+            .map(|action| self.act(action))
+            .buffer_unordered(IN_FLIGHT_MAX)
+            .inspect(|outcome| _ = failed.fetch_or(!is_done(outcome), Ordering::Relaxed))
+            .collect()
+            .await
+    }
+
     async fn act(&self, action: Action) -> Result<Applied, Error> {
-        match action {
-            Action::Create(Object { kind, name, body }) => {
-                let done = self.create(&kind, &name, &body).await;
-                done.map_err(|error| self.error("creating", &kind, &name, error))
-            }
-            Action::CreateKey {
-                secret:
-                    Object {
-                        kind,
-                        name,
-                        mut body,
-                    },
-                keys,
-            } => {
-                body["data"] = match keys {
+        let what = describe(&action);
+        let done = match action {
+            Action::Create(object) => self.create(&object).await,
+            Action::CreateKey { mut secret, keys } => {
+                secret.body["data"] = match keys {
                     Keys::SshPair => keys::secret_data(),
                     Keys::Certificates { job } => certificates::secret_data(&job),
                 };
-                let done = self.create(&kind, &name, &body).await;
-                done.map_err(|error| self.error("creating", &kind, &name, error))
+                self.create(&secret).await
             }
             Action::Patch {
                 kind,
@@ -128,94 +108,54 @@ impl Applier<'_> {
                 uid,
                 subresource,
                 merge,
-            } => {
-                let done = self.patch(&kind, &name, &uid, subresource, merge).await;
-                done.map_err(|error| self.error("changing", &kind, &name, error))
-            }
-            Action::Delete { kind, name, uid } => {
-                let done = self.delete(&kind, &name, &uid).await;
-                done.map_err(|error| self.error("deleting", &kind, &name, error))
-            }
+            } => self.patch(&kind, &name, &uid, subresource, merge).await,
+            Action::Delete { kind, name, uid } => self.delete(&kind, &name, &uid).await,
             Action::DeleteWorkers {
                 labels,
                 fields,
                 names,
-            } => {
-                let done = self.delete_workers(&labels, &fields, &names).await;
-                done.map_err(|error| self.error("deleting", &Kind::Pod, &labels, error))
-            }
+            } => self.delete_workers(&labels, &fields, &names).await,
             Action::DeleteJob { uid } => self.delete_job(&uid).await,
-        }
+        };
+        done.map_err(|source| Error::Apply { what, source })
     }
 
-    async fn create(&self, kind: &Kind, name: &str, body: &Value) -> Result<Applied, ApiError> {
+    async fn create(&self, object: &Object) -> Result<Applied, ApiError> {
+        let Object { kind, name, body } = object;
         let resource = wire::resource(kind);
-        let target = self.target(&resource, name);
+        let target = self.lookup.target(&resource, name);
         let mut tries = 1;
         loop {
-            match self.context.api.create(target, body).await {
-                Ok(text) => {
-                    self.record_response(kind, &text)?;
-                    self.accepted(kind, name);
-                    return Ok(Applied::Done);
-                }
-                Err(error) if error.is_already_exists() => {
-                    return self.resolve_conflict(kind, name).await;
-                }
-                Err(error) if error.code() == Some(409) && tries < QUOTA_TRIES => tries += 1,
-                Err(error) => return self.refused(kind, name, error),
+            let error = match self.context.api.create(target, body).await {
+                Ok(text) => return self.done(kind, name, &text),
+                Err(error) => error,
+            };
+            match write_policy::after_create(kind, &error, tries) {
+                Next::RetryNow => tries += 1,
+                Next::LookUp => return self.resolve_conflict(kind, name).await,
+                next => return self.failed(kind, name, next, error),
             }
         }
     }
 
-    /// The name is taken. It may be by an object of ours that we did not know of: the answer to
-    /// its creation was lost, or another operator made it.
+    /// Somebody holds the name.
     async fn resolve_conflict(&self, kind: &Kind, name: &str) -> Result<Applied, ApiError> {
-        if *kind == Kind::Secret {
-            let found = observe::identity_of(self.context, self.owner, kind, name).await;
-            return match found {
-                Ok(found) if found.controller.as_deref() == Some(&self.owner.uid) => {
-                    self.accepted(kind, name);
-                    self.know_key(KeySecret::Exists(found.uid));
-                    Ok(Applied::Done)
-                }
-                Ok(_) => Ok(self.taken(kind, name)),
-                Err(error) if error.code() == Some(404) => Ok(Applied::Stopped),
-                Err(error) => Err(error),
-            };
+        let found = self.lookup.find(kind, name).await?;
+        match write_policy::after_lookup(kind, found) {
+            Holder::Keep => {
+                self.accepted(kind, name);
+                Ok(Applied::Done)
+            }
+            Holder::Adopt { uid } => {
+                let merge = write_policy::adoption();
+                self.patch(kind, name, &uid, None, merge).await
+            }
+            Holder::Wait => {
+                self.lookup.mark_name_taken(kind, name);
+                Ok(Applied::Stopped)
+            }
+            Holder::Replan => Ok(Applied::Stopped),
         }
-        let resource = wire::resource(kind);
-        let text = match self.context.api.get(self.target(&resource, name)).await {
-            Ok(text) => text,
-            Err(error) if error.code() == Some(404) => return Ok(Applied::Stopped),
-            Err(error) => return Err(error),
-        };
-        let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
-        if !child.is_owned_by(&self.owner.uid) {
-            return Ok(self.taken(kind, name));
-        }
-        match (child.has_watch_label, kind) {
-            (true, _) => self.record_response(kind, &text)?,
-            // Somebody took the label off, and must have had a reason: a pod can be made again.
-            (false, Kind::Pod) => return Ok(self.taken(kind, name)),
-            (false, _) => self.adopt(kind, name, &child.uid).await?,
-        }
-        self.accepted(kind, name);
-        Ok(Applied::Done)
-    }
-
-    /// Our own object lacks the label that we watch by (the Kubeflow operator made it, or
-    /// somebody took the label off): without it we would never hear of it again.
-    async fn adopt(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), ApiError> {
-        let labels = json!({(contract::MANAGED_BY_LABEL): contract::MANAGED_BY});
-        let merge = json!({"metadata": {"uid": uid, "labels": labels}});
-        let resource = wire::resource(kind);
-        let text = self
-            .context
-            .api
-            .merge(self.target(&resource, name), None, &merge)
-            .await?;
-        self.record_response(kind, &text)
     }
 
     async fn patch(
@@ -228,41 +168,24 @@ impl Applier<'_> {
     ) -> Result<Applied, ApiError> {
         merge["metadata"]["uid"] = uid.into();
         let resource = wire::resource(kind);
-        match self
-            .context
-            .api
-            .merge(self.target(&resource, name), subresource, &merge)
-            .await
-        {
-            Ok(text) => {
-                self.record_response(kind, &text)?;
-                self.accepted(kind, name);
-                Ok(Applied::Done)
-            }
-            Err(error) if error.is_other_object() => self.refetch(kind, name, uid).await,
-            Err(error) => self.refused(kind, name, error),
+        let target = self.lookup.target(&resource, name);
+        match self.context.api.merge(target, subresource, &merge).await {
+            Ok(text) => self.done(kind, name, &text),
+            Err(error) => self.change_failed(kind, name, uid, error).await,
         }
     }
 
     async fn delete(&self, kind: &Kind, name: &str, uid: &str) -> Result<Applied, ApiError> {
         let resource = wire::resource(kind);
-        match self
-            .context
-            .api
-            .delete(self.target(&resource, name), uid)
-            .await
-        {
-            Ok(text) => {
+        let target = self.lookup.target(&resource, name);
+        match self.context.api.delete(target, uid).await {
+            Ok(text) if is_gone(&text)? => {
                 self.accepted(kind, name);
-                if is_gone(&text)? {
-                    self.absent(kind, name, uid);
-                } else {
-                    self.record_response(kind, &text)?;
-                }
+                self.lookup.record_absent(kind, name, uid);
                 Ok(Applied::Done)
             }
-            Err(error) if error.is_other_object() => self.refetch(kind, name, uid).await,
-            Err(error) => self.refused(kind, name, error),
+            Ok(text) => self.done(kind, name, &text),
+            Err(error) => self.change_failed(kind, name, uid, error).await,
         }
     }
 
@@ -273,176 +196,113 @@ impl Applier<'_> {
         names: &[String],
     ) -> Result<Applied, ApiError> {
         let resource = wire::resource(&Kind::Pod);
-        let target = self.target(&resource, "");
-        let text = match self
-            .context
-            .api
-            .delete_selected(target, labels, fields)
-            .await
-        {
+        let target = self.lookup.target(&resource, "");
+        let deleted = self.context.api.delete_selected(target, labels, fields);
+        let text = match deleted.await {
             Ok(text) => text,
-            Err(error) => return self.refused(&Kind::Pod, labels, error),
+            Err(error) => {
+                let next = write_policy::refusal(&Kind::Pod, &error);
+                return self.failed(&Kind::Pod, labels, next, error);
+            }
         };
         self.accepted(&Kind::Pod, labels);
         // The answer lists what was deleted; a pod that ended meanwhile may not be among them.
         let deleted: Deleted = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
-        self.context
-            .cache
-            .with(&Kind::Pod, |index| match &deleted.items {
-                Some(items) => {
-                    for ItemMetadata { name, uid } in items.iter().map(|item| &item.metadata) {
-                        index.set_delete_requested(&self.key(name), Some(uid));
-                    }
-                }
-                None => {
-                    for name in names {
-                        index.set_delete_requested(&self.key(name), None);
-                    }
-                }
-            });
+        let pods: Vec<(&str, Option<&str>)> = match &deleted.items {
+            Some(items) => {
+                let metadata = items.iter().map(|item| &item.metadata);
+                metadata
+                    .map(|pod| (pod.name.as_str(), Some(pod.uid.as_str())))
+                    .collect()
+            }
+            None => names.iter().map(|name| (name.as_str(), None)).collect(),
+        };
+        for (name, uid) in pods {
+            self.context
+                .cache
+                .record_delete_requested(&Kind::Pod, &self.lookup.key(name), uid);
+        }
         Ok(Applied::Done)
     }
 
-    /// The job's own children go with it, by the garbage collector.
-    async fn delete_job(&self, uid: &str) -> Result<Applied, Error> {
-        let target = self.target(&self.context.resource, &self.owner.name);
+    /// The garbage collector then deletes what the job owns.
+    async fn delete_job(&self, uid: &str) -> Result<Applied, ApiError> {
+        let name = &self.lookup.owner.name;
+        let target = self.lookup.target(&self.context.resource, name);
         match self.context.api.delete(target, uid).await {
-            Ok(_) => Ok(Applied::Stopped),
-            // It is gone, or another one has its name.
-            Err(error) if error.code() == Some(404) || error.is_other_object() => {
-                Ok(Applied::Stopped)
-            }
-            Err(source) => Err(Error::Apply {
-                job: format!("{}/{}", self.owner.namespace, self.owner.name),
-                what: "deleting the job, whose time to live is over".to_owned(),
-                source,
-            }),
+            Err(error) if !error.is_other_object() => Err(error),
+            _ => Ok(Applied::Stopped),
         }
     }
 
-    /// The object is not what we took it for.
-    async fn refetch(&self, kind: &Kind, name: &str, uid: &str) -> Result<Applied, ApiError> {
-        if *kind == Kind::Secret {
-            self.know_key(KeySecret::Unknown);
-            return Ok(Applied::Stopped);
-        }
-        let resource = wire::resource(kind);
-        match self.context.api.get(self.target(&resource, name)).await {
-            Ok(text) => {
-                let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
-                if *child.uid != *uid {
-                    self.absent(kind, name, uid);
-                }
-                self.record_response(kind, &text)?;
-            }
-            Err(error) if error.code() == Some(404) => self.absent(kind, name, uid),
-            Err(error) => return Err(error),
-        }
-        Ok(Applied::Stopped)
-    }
-
-    /// The API server's word counts from now on; the watch will confirm it.
-    fn record_response(&self, kind: &Kind, text: &str) -> Result<(), ApiError> {
-        if *kind == Kind::Secret {
-            let secret = wire::identity(text).map_err(ApiError::Unreadable)?;
-            self.know_key(KeySecret::Exists(secret.uid));
-            return Ok(());
-        }
-        let child = wire::child(kind, text).map_err(ApiError::Unreadable)?;
-        self.context.cache.with(kind, |index| index.response(child));
-        Ok(())
-    }
-
-    fn know_key(&self, key: KeySecret) {
-        self.context
-            .memory
-            .with(&self.owner.uid, |memory| memory.key = key);
-    }
-
-    fn absent(&self, kind: &Kind, name: &str, uid: &str) {
-        if *kind == Kind::Secret {
-            return self.know_key(KeySecret::Gone);
-        }
-        self.context
-            .cache
-            .with(kind, |index| index.absent(&self.key(name), uid));
+    fn done(&self, kind: &Kind, name: &str, text: &str) -> Result<Applied, ApiError> {
+        self.lookup.record(kind, text)?;
+        self.accepted(kind, name);
+        Ok(Applied::Done)
     }
 
     fn accepted(&self, kind: &Kind, name: &str) {
-        self.context.memory.release_name(kind, &self.key(name));
-        self.context.memory.with(&self.owner.uid, |memory| {
-            memory.clear_refusal(kind, name);
-        });
+        let memory = &self.context.memory;
+        memory.release_name(kind, &self.lookup.key(name));
+        memory.with(&self.lookup.owner.uid, |job| job.clear_refusal(kind, name));
     }
 
-    fn taken(&self, kind: &Kind, name: &str) -> Applied {
-        observe::note_taken(self.context, self.owner, kind, name);
-        tracing::warn!(
-            job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
-            "{} {name} exists and is not this job's: waiting for the name", kind.as_str()
-        );
-        Applied::Stopped
+    async fn change_failed(
+        &self,
+        kind: &Kind,
+        name: &str,
+        uid: &str,
+        error: ApiError,
+    ) -> Result<Applied, ApiError> {
+        match write_policy::after_change(kind, &error) {
+            Next::LookUp => {
+                self.lookup.refetch(kind, name, uid).await?;
+                Ok(Applied::Stopped)
+            }
+            next => self.failed(kind, name, next, error),
+        }
     }
 
-    /// Remembers a refusal so that the plan and the status know of it. A server in trouble is an
-    /// error, until it has been one for so long that the job should say so.
-    fn refused(&self, kind: &Kind, name: &str, error: ApiError) -> Result<Applied, ApiError> {
-        let ApiError::Answered { code, message, .. } = &error else {
+    /// Remembers a refusal. The first failures of a server in trouble still fail the pass.
+    fn failed(
+        &self,
+        kind: &Kind,
+        name: &str,
+        next: Next,
+        error: ApiError,
+    ) -> Result<Applied, ApiError> {
+        let Next::Remember { code, message } = next else {
             return Err(error);
         };
-        if !error.is_refusal() && *code < 500 {
-            return Err(error);
-        }
-        let missing_api = *code == 404 && kind.as_str() == "PodGroup";
-        let message = if missing_api {
-            let api = wire::resource(kind).api_version;
-            format!(
-                "the cluster does not know PodGroups of {api}: is the gang scheduler installed?"
-            )
-        } else {
-            message.clone()
-        };
-        let known = self.context.memory.with(&self.owner.uid, |memory| {
-            memory.record_refusal(
-                kind.clone(),
-                name.to_owned(),
-                *code,
-                message.clone(),
-                Timestamp::now(),
-            );
-            memory
-                .refusals()
-                .iter()
-                .any(|refusal| refusal.kind == *kind && refusal.name == name)
+        let (uid, now) = (&self.lookup.owner.uid, self.context.now());
+        let reported = self.context.memory.with(uid, |job| {
+            job.record_refusal(kind.clone(), name.to_owned(), code, message.clone(), now)
         });
-        if !known {
+        if !reported {
             return Err(error);
         }
-        tracing::warn!(
-            job = %format_args!("{}/{}", self.owner.namespace, self.owner.name),
-            code, said = message, "{} {name} was refused", kind.as_str()
-        );
+        let kind = kind.as_str();
+        tracing::warn!(code, message, "the API server refused {kind} {name}");
         Ok(Applied::Stopped)
     }
+}
 
-    fn target<'a>(&'a self, resource: &'a kube::core::ApiResource, name: &'a str) -> Target<'a> {
-        Target {
-            resource,
-            namespace: &self.owner.namespace,
-            name,
-        }
-    }
+fn is_done(outcome: &Result<Applied, Error>) -> bool {
+    matches!(outcome, Ok(Applied::Done))
+}
 
-    fn key(&self, name: &str) -> ObjectKey {
-        ObjectKey::new(&self.owner.namespace, name)
-    }
-
-    fn error(&self, doing: &str, kind: &Kind, name: &str, source: ApiError) -> Error {
-        Error::Apply {
-            job: format!("{}/{}", self.owner.namespace, self.owner.name),
-            what: format!("{doing} {} {name}", kind.as_str()),
-            source,
-        }
+/// The action, for an error message.
+fn describe(action: &Action) -> String {
+    match action {
+        Action::Create(Object { kind, name, .. })
+        | Action::CreateKey {
+            secret: Object { kind, name, .. },
+            ..
+        } => format!("creating {} {name}", kind.as_str()),
+        Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
+        Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+        Action::DeleteWorkers { labels, .. } => format!("deleting the pods {labels}"),
+        Action::DeleteJob { .. } => "deleting the job after its time to live".to_owned(),
     }
 }
 
@@ -463,7 +323,7 @@ struct ItemMetadata {
     uid: String,
 }
 
-/// Answer to a delete: the object while it is on its way out, or a bare status when it is gone.
+/// Answer to a delete: the object while its finalizers or grace period run, or a bare status.
 fn is_gone(text: &str) -> Result<bool, ApiError> {
     #[derive(Deserialize)]
     struct Answer {

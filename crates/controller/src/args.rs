@@ -4,6 +4,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use jiff::Timestamp;
 use planner::job::Transport;
 use planner::observed::{GangScheduler, Site};
 
@@ -237,6 +238,7 @@ fn read(
             },
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),
+            clock: Timestamp::now,
         },
     }))
 }

@@ -90,37 +90,62 @@ impl Cache {
         some.expect("the sender lives as long as the cache");
     }
 
-    /// Reads, or takes in an answer to one of our own requests. Nobody is woken by it.
-    pub(crate) fn with<T>(&self, kind: &Kind, look: impl FnOnce(&mut ObjectIndex) -> T) -> T {
-        // A panic while the lock was held cannot leave an index half changed for longer than the
-        // next relist, so a poisoned lock is no reason to stop.
+    /// Reads.
+    pub(crate) fn with<T>(&self, kind: &Kind, read: impl FnOnce(&ObjectIndex) -> T) -> T {
+        self.change(kind, |index| read(index))
+    }
+
+    fn change<T>(&self, kind: &Kind, change: impl FnOnce(&mut ObjectIndex) -> T) -> T {
+        // The next relist repairs an index that a panic left half changed, so a poisoned lock is
+        // not an error.
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        look(indexes.entry(kind.clone()).or_default())
+        change(indexes.entry(kind.clone()).or_default())
+    }
+
+    /// A request of the running pass was answered with this object. Enqueues no job: the pass
+    /// observes again.
+    pub(crate) fn record_own(&self, kind: &Kind, child: Child) {
+        self.change(kind, |index| index.response(child));
+    }
+
+    /// A request of the running pass was answered: the object with this UID does not exist.
+    pub(crate) fn record_absent(&self, kind: &Kind, key: &ObjectKey, uid: &str) {
+        self.change(kind, |index| index.absent(key, uid));
+    }
+
+    /// A request of the running pass was answered: the object will be deleted.
+    pub(crate) fn record_delete_requested(&self, kind: &Kind, key: &ObjectKey, uid: Option<&str>) {
+        self.change(kind, |index| index.set_delete_requested(key, uid));
+    }
+
+    /// A relist began.
+    pub(crate) fn relist_started(&self, kind: &Kind) {
+        self.change(kind, ObjectIndex::relist_started);
     }
 
     /// The watch showed an object.
     pub(crate) fn watch_applied(&self, kind: &Kind, child: Child) {
         let key = child.key.clone();
-        let change = self.with(kind, |index| index.watch_applied(child));
+        let change = self.change(kind, |index| index.watch_applied(child));
         self.publish(kind, &key, change);
     }
 
     /// The watch showed an object's end.
     pub(crate) fn watch_deleted(&self, kind: &Kind, child: &Child) {
-        let change = self.with(kind, |index| index.watch_deleted(child));
+        let change = self.change(kind, |index| index.watch_deleted(child));
         self.publish(kind, &child.key, change);
     }
 
     /// A relist showed an object.
     pub(crate) fn relist_applied(&self, kind: &Kind, child: Child) {
         let key = child.key.clone();
-        let change = self.with(kind, |index| index.relist_applied(child));
+        let change = self.change(kind, |index| index.relist_applied(child));
         self.publish(kind, &key, change);
     }
 
     /// A relist ended. Returns the keys that only our own writes tell of.
     pub(crate) fn relist_done(&self, kind: &Kind) -> Vec<ObjectKey> {
-        let (gone, unconfirmed_keys) = self.with(kind, ObjectIndex::relist_done);
+        let (gone, unconfirmed_keys) = self.change(kind, ObjectIndex::relist_done);
         for entry in gone {
             let key = entry.child.key.clone();
             self.publish(
@@ -138,7 +163,7 @@ impl Cache {
 
     /// This very object turned out to be gone.
     pub(crate) fn confirm_absent(&self, kind: &Kind, key: &ObjectKey) {
-        let entry = self.with(kind, |index| {
+        let entry = self.change(kind, |index| {
             let entry = index.get(key).cloned()?;
             index.absent(key, &entry.child.uid);
             Some(entry)

@@ -1,13 +1,14 @@
-//! What every step of a pass needs besides the job. Holds; decides nothing.
+//! What every step of a pass needs besides the job. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::Resource;
+use jiff::Timestamp;
 use kube::core::ApiResource;
 use planner::observed::Site;
 
-use crate::api::Api;
+use crate::api::{Api, Target};
 use crate::cache::Cache;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -17,9 +18,9 @@ use crate::wire::UserJob;
 /// What a pass needs besides the job.
 pub(crate) struct Context {
     pub(crate) api: Api,
-    /// The jobs that are looked after, and the dialects that they are written in.
+    /// The resource that this controller reconciles, and its dialects.
     pub(crate) served: &'static Resource,
-    /// Where they live in the API.
+    /// Where its objects live in the API.
     pub(crate) resource: ApiResource,
     pub(crate) site: Site,
     pub(crate) cache: Arc<Cache>,
@@ -28,9 +29,26 @@ pub(crate) struct Context {
     pub(crate) priorities: Priorities,
     /// How far the watch may lag behind our own writes before we ask the API server.
     pub(crate) watch_lag_max: Duration,
+    pub(crate) clock: fn() -> Timestamp,
 }
 
-/// The job's name for people.
+impl Context {
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Where a job lives in the API.
+    pub(crate) fn target<'a>(&'a self, job: &'a UserJob) -> Target<'a> {
+        Target {
+            resource: &self.resource,
+            namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
+            name: job.metadata.name.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// The job's namespace and name, for the log.
 pub(crate) fn label(job: &UserJob) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     format!(

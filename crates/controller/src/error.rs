@@ -1,5 +1,5 @@
 //! How one pass over one job can fail: a variant per step. A job that waits, is blocked or was
-//! refused is no error.
+//! refused an object is not an error. Whoever logs an error names the job.
 
 use thiserror::Error;
 
@@ -8,35 +8,32 @@ use crate::api_error::{ApiError, Retry};
 /// A pass that could not be finished.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
-    /// What exists could not be learned.
-    #[error("looking at {what} of job {job}")]
+    /// The API server could not be asked what exists.
+    #[error("reading {what}")]
     Observe {
-        job: String,
         what: String,
         #[source]
         source: ApiError,
     },
-    /// A change could not be made.
-    #[error("{what} for job {job}")]
+    /// A write failed.
+    #[error("{what}")]
     Apply {
-        job: String,
         what: String,
         #[source]
         source: ApiError,
     },
-    /// The status could not be written.
-    #[error("writing the status of job {job}")]
+    /// The status write failed.
+    #[error("writing the status")]
     Report {
-        job: String,
         #[source]
         source: ApiError,
     },
-    /// The plan breaks a law: a mistake of ours, so nothing was done.
-    #[error("the plan for job {job} was not carried out, because it breaks a law: {law}")]
-    InvariantViolated { job: String, law: String },
-    /// A pass panicked: a mistake of ours that must not stop the other jobs.
-    #[error("the pass over job {job} panicked: {message}")]
-    Panicked { job: String, message: String },
+    /// The plan violates an invariant. This is a bug in the planner; nothing was applied.
+    #[error("plan rejected: invariant violated: {law}")]
+    InvariantViolated { law: String },
+    /// The pass panicked. This is a bug, and must not stop other jobs.
+    #[error("the reconcile pass panicked: {message}")]
+    Panicked { message: String },
 }
 
 impl Error {
@@ -44,7 +41,7 @@ impl Error {
     pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Report { source, .. } => source.retry(),
-            // What was to be changed may be out of sight, or unchanged: no event is certain.
+            // No watch event is certain to follow, so waiting for one could take forever.
             Self::Observe { source, .. } | Self::Apply { source, .. } => match source.retry() {
                 Retry::OnChange | Retry::Backoff => Retry::Backoff,
                 Retry::Soon => Retry::Soon,
@@ -53,12 +50,12 @@ impl Error {
         }
     }
 
-    /// From what a panic left behind.
-    pub(crate) fn panicked(job: String, panic: &(dyn std::any::Any + Send)) -> Self {
+    /// From the payload of a panic.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = text.unwrap_or("without a word").to_owned();
-        Self::Panicked { job, message }
+        let message = text.unwrap_or("no message").to_owned();
+        Self::Panicked { message }
     }
 
     /// The step, as a metric label.
@@ -94,21 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_line_tells_what_we_did_and_why_it_failed() {
+    fn the_log_line_names_the_action_and_the_cause() {
         let error = Error::Apply {
-            job: "team-a/ring".to_owned(),
             what: "creating Pod ring-worker-0".to_owned(),
             source: ApiError::TimedOut { secs: 10 },
         };
-        assert_eq!(
-            error.to_string(),
-            "creating Pod ring-worker-0 for job team-a/ring"
-        );
-        assert_eq!(
-            chain(&error),
-            "creating Pod ring-worker-0 for job team-a/ring: \
-             the API server did not answer within 10 s"
-        );
+        let line = "creating Pod ring-worker-0: the API server did not answer within 10 s";
+        assert_eq!(chain(&error), line);
         assert_eq!(error.retry(), Retry::Backoff);
     }
 
@@ -119,17 +108,9 @@ mod tests {
             reason: "Conflict".to_owned(),
             message: String::new(),
         };
-        let (job, what) = ("team-a/ring".to_owned(), "creating Service ring".to_owned());
-        let report = Error::Report {
-            job: job.clone(),
-            source: conflict(),
-        };
+        let report = Error::Report { source: conflict() };
         assert_eq!(report.retry(), Retry::OnChange);
-        let apply = Error::Apply {
-            job,
-            what,
-            source: conflict(),
-        };
-        assert_eq!(apply.retry(), Retry::Backoff);
+        let (what, source) = ("creating Service ring".to_owned(), conflict());
+        assert_eq!(Error::Apply { what, source }.retry(), Retry::Backoff);
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod keys;
 mod lease;
+mod lookup;
 mod memory;
 mod merge;
 mod metrics;
@@ -34,5 +35,6 @@ pub mod telemetry;
 mod watch;
 mod watch_backoff;
 mod wire;
+mod write_policy;
 
 pub use run::{Scope, operate, run};

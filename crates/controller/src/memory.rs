@@ -219,7 +219,7 @@ impl JobMemory {
         }
     }
 
-    /// The API server said no.
+    /// The API server refused an object. Returns whether the job's status should show it.
     pub(crate) fn record_refusal(
         &mut self,
         kind: Kind,
@@ -227,7 +227,7 @@ impl JobMemory {
         code: u16,
         message: String,
         now: Timestamp,
-    ) {
+    ) -> bool {
         let key = (kind.clone(), name.clone());
         let before = self.refused.get(&key);
         let times = before.map_or(0, |refused| refused.times) + 1;
@@ -243,32 +243,36 @@ impl JobMemory {
             message,
             retry_at: later(now, delay),
         };
-        self.refused.insert(
-            key,
-            Refused {
-                refusal,
-                delay,
-                times,
-            },
-        );
+        let refused = Refused {
+            refusal,
+            delay,
+            times,
+        };
+        let reported = refused.is_reported();
+        self.refused.insert(key, refused);
+        reported
     }
 
-    /// The API server said yes.
+    /// The API server accepted the object.
     pub(crate) fn clear_refusal(&mut self, kind: &Kind, name: &str) {
         if !self.refused.is_empty() {
             self.refused.remove(&(kind.clone(), name.to_owned()));
         }
     }
 
-    /// What a plan should know: what was refused by decision, or failed again and again.
+    /// What the status should show: what was refused by decision, or failed again and again.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        let decided =
-            |refused: &&Refused| refused.refusal.code < 500 || refused.times >= FAILURES_TO_REPORT;
-        self.refused
+        let reported = self
+            .refused
             .values()
-            .filter(decided)
-            .map(|refused| refused.refusal.clone())
-            .collect()
+            .filter(|refused| refused.is_reported());
+        reported.map(|refused| refused.refusal.clone()).collect()
+    }
+}
+
+impl Refused {
+    fn is_reported(&self) -> bool {
+        self.refusal.code < 500 || self.times >= FAILURES_TO_REPORT
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::api::Target;
 use crate::api_error::ApiError;
 use crate::context::Context;
+use crate::error::chain;
 use crate::wire;
 
 /// An ordinary pod has begun by then.
@@ -101,8 +102,8 @@ async fn ask(
 ) -> MountEvents {
     let events = failed_mounts(context, owner).await.unwrap_or_else(|error| {
         tracing::warn!(
-            job = %format_args!("{}/{}", owner.namespace, owner.name),
-            "cannot read the events of pods that do not begin: {error}"
+            error = chain(&error),
+            "cannot list events of pods that do not start"
         );
         Vec::new()
     });

@@ -1,5 +1,5 @@
-//! The cluster, as a value for the planner. Decides what counts as the job's own: what its UID
-//! controls, and nothing else. Reads the clock once.
+//! The cluster, as a value for the planner. Decides which cached objects belong to the job: those
+//! that its UID controls. Reads the clock once, and writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,36 +9,40 @@ use planner::job::{HostNames, LauncherAs, Owner, Transport, WorkersAs};
 use planner::observed::{
     AccountSlots, Key, Launcher, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
 };
-use planner::{Job, Kind, Recorded};
+use planner::{Action, Job, Kind, Recorded};
 use serde_json::Value;
 
-use crate::api::Target;
 use crate::api_error::ApiError;
-use crate::apply;
 use crate::context::Context;
 use crate::error::Error;
-use crate::memory::KeySecret;
+use crate::lookup::{Found, Lookup};
+use crate::memory::{JobMemory, KeySecret};
 use crate::mounts;
-use crate::object_index::Entry;
-use crate::wire::{self, Facts, Identity, ObjectKey, Role, UserJob};
+use crate::object_index::{Entry, ObjectIndex};
+use crate::wire::{Facts, ObjectKey, Role};
+use crate::write_policy::{self, Holder};
 
-/// A look, and when another one is worth it though nothing may have changed.
+/// What is known of a job now.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) observed: Observed,
+    /// When to observe again although no event may come.
     pub(crate) recheck_at: Option<Timestamp>,
 }
 
-/// One look at one job.
+/// Observes one job.
 pub(crate) async fn observe(
     context: &Context,
     job: &Job,
     recorded: Recorded,
 ) -> Result<Observation, Error> {
-    find_launcher(context, job, &recorded).await?;
-    let key = key(context, job, &recorded).await?;
+    let lookup = Lookup {
+        context,
+        owner: &job.owner,
+    };
+    let key = key_secret(lookup, job, &recorded).await?;
     let priorities = priorities(context, job).await;
-    let now = Timestamp::now();
+    let now = context.now();
     let mut names = NameLookup {
         context,
         owner: &job.owner,
@@ -52,10 +56,10 @@ pub(crate) async fn observe(
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
     let pod_group = names.pod_group(job);
-    let key_place = ObjectKey::new(&job.owner.namespace, &job.key_name(&context.site));
+    let key_name = lookup.key(&job.key_name(&context.site));
     let key = match key {
         Slot::Absent
-            if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_place) =>
+            if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_name) =>
         {
             Slot::Foreign
         }
@@ -102,79 +106,61 @@ pub(crate) async fn observe(
     })
 }
 
-/// The job as last written by us, while the watch has not caught up with that.
-pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
-    let uid = stored.uid().to_owned();
-    let written = context.memory.with(&uid, |memory| {
-        let ahead = |written: &Arc<UserJob>| written.version() > stored.version();
-        memory.written = memory.written.take().filter(ahead);
-        memory.written.clone().zip(memory.written_at)
-    });
-    match written {
-        None => Ok(stored),
-        // The watch is never this late, unless the cluster's history was rewritten (etcd
-        // restored): then what we wrote may be gone, and only the API server knows.
-        Some((_, at)) if at.elapsed() > context.watch_lag_max => {
-            fetch(context, &stored, &uid).await
-        }
-        Some((written, _)) => Ok(written),
+/// Asks for a launcher's Job that our watch does not show: the Kubeflow operator created it, or
+/// somebody removed its label. Without this, the job would look as if it had never started. Asks
+/// once, and again whenever the Job's pods exist. Returns the patch that makes the Job visible.
+pub(crate) async fn find_launcher(
+    context: &Context,
+    job: &Job,
+    recorded: &Recorded,
+) -> Result<Option<Action>, Error> {
+    let owner = &job.owner;
+    let lookup = Lookup { context, owner };
+    let name = job.launcher_name();
+    let is_cached = || {
+        let key = lookup.key(&name);
+        let index = |index: &ObjectIndex| index.get(&key).is_some();
+        context.cache.with(&Kind::Job, index)
+    };
+    let looked_up = |memory: &mut JobMemory| memory.launcher_looked_up;
+    if recorded.outcome.is_some()
+        || !recorded.seen
+        || job.launcher_as != LauncherAs::Job
+        || is_cached()
+        || (context.memory.with(&owner.uid, looked_up)
+            && PodLookup { context, job }.of_launcher(None).is_empty())
+    {
+        return Ok(None);
     }
-}
-
-async fn fetch(context: &Context, stored: &Arc<UserJob>, uid: &str) -> Result<Arc<UserJob>, Error> {
-    let error = |source| Error::Observe {
-        job: crate::context::label(stored),
-        what: "the newest version".to_owned(),
-        source,
-    };
-    let target = Target {
-        resource: &context.resource,
-        namespace: stored.metadata.namespace.as_deref().unwrap_or_default(),
-        name: stored.metadata.name.as_deref().unwrap_or_default(),
-    };
-    let text = context.api.get(target).await.map_err(error)?;
-    let mut live: UserJob =
-        serde_json::from_str(&text).map_err(|source| error(ApiError::Unreadable(source)))?;
-    live.slim();
-    let live = Arc::new(live);
+    let found = lookup.find(&Kind::Job, &name).await;
+    let found = found.map_err(|source| unknown(&Kind::Job, &name, source))?;
+    match write_policy::after_lookup(&Kind::Job, found) {
+        Holder::Adopt { uid } => {
+            return Ok(Some(Action::Patch {
+                kind: Kind::Job,
+                name,
+                uid,
+                subresource: None,
+                merge: write_policy::adoption(),
+            }));
+        }
+        Holder::Wait => lookup.mark_name_taken(&Kind::Job, &name),
+        Holder::Keep | Holder::Replan => {}
+    }
     context
         .memory
-        .with(uid, |memory| memory.written = Some(Arc::clone(&live)));
-    Ok(live)
+        .with(&owner.uid, |memory| memory.launcher_looked_up = true);
+    Ok(None)
 }
 
-/// A launcher's Job that our watch does not show: the Kubeflow operator made it, somebody took its
-/// label off, or there is none. Only the API server knows, and a job must not be blind to its own
-/// launcher: it would be taken for one that never started. Asked once, and whenever pods tell of
-/// a Job.
-async fn find_launcher(context: &Context, job: &Job, recorded: &Recorded) -> Result<(), Error> {
-    let (owner, name) = (&job.owner, job.launcher_name());
-    let key = ObjectKey::new(&owner.namespace, &name);
-    let looked_up = context.memory.with(&owner.uid, |memory| {
-        std::mem::replace(&mut memory.launcher_looked_up, true)
-    });
-    let hidden = recorded.outcome.is_none()
-        && recorded.seen
-        && job.launcher_as == LauncherAs::Job
-        && context
-            .cache
-            .with(&Kind::Job, |index| index.get(&key).is_none())
-        && (!looked_up || !PodLookup { context, job }.of_launcher(None).is_empty());
-    if !hidden {
-        return Ok(());
-    }
-    let found = apply::find(context, owner, &Kind::Job, &name).await;
-    found.map_err(|source| Error::Observe {
-        job: format!("{}/{}", owner.namespace, owner.name),
-        what: format!("Job {name}"),
-        source,
-    })
-}
-
-/// The key Secret is not watched: Secrets of others must never reach us. We know of it because
-/// we made it, or ask once.
-async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<Key>, Error> {
-    let owner = &job.owner;
+/// The key Secret is not watched, because then the Secrets of others would reach the operator. It is
+/// known from its creation, or from one request.
+async fn key_secret(
+    lookup: Lookup<'_>,
+    job: &Job,
+    recorded: &Recorded,
+) -> Result<Slot<Key>, Error> {
+    let Lookup { context, owner } = lookup;
     if !job.needs_key(&context.site) {
         return Ok(Slot::Absent);
     }
@@ -184,67 +170,36 @@ async fn key(context: &Context, job: &Job, recorded: &Recorded) -> Result<Slot<K
         KeySecret::Gone => return Ok(Slot::Absent),
         KeySecret::Unknown => {}
     }
-    // A job that was never reported has no key yet, and a finished one leaves its key pair alone;
-    // only certificates are taken away at its end.
-    let leaves_it = job.transport(&context.site) == Transport::Ssh;
-    if !recorded.seen || (recorded.outcome.is_some() && leaves_it) {
+    // A job without a status has no key yet. A finished one keeps its key pair; only certificates
+    // are deleted at its end.
+    let keeps_it = job.transport(&context.site) == Transport::Ssh;
+    if !recorded.seen || (recorded.outcome.is_some() && keeps_it) {
         return Ok(Slot::Absent);
     }
     let name = job.key_name(&context.site);
-    let key = ObjectKey::new(&owner.namespace, &name);
-    if context
-        .memory
-        .name_taken_until(&Kind::Secret, &key, Timestamp::now())
-        .is_some()
-    {
+    let taken_until =
+        context
+            .memory
+            .name_taken_until(&Kind::Secret, &lookup.key(&name), context.now());
+    if taken_until.is_some() {
         return Ok(Slot::Absent);
     }
-    let remember = |key| context.memory.with(&owner.uid, |memory| memory.key = key);
-    match identity_of(context, owner, &Kind::Secret, &name).await {
-        Ok(found) if found.controller.as_deref() == Some(&owner.uid) => {
-            remember(KeySecret::Exists(found.uid.clone()));
-            Ok(Slot::Ours(Key { uid: found.uid }))
-        }
-        Ok(_) => {
-            note_taken(context, owner, &Kind::Secret, &name);
+    let found = lookup.find(&Kind::Secret, &name).await;
+    match found.map_err(|source| unknown(&Kind::Secret, &name, source))? {
+        Found::Ours { uid } | Found::Unlabelled { uid } => Ok(Slot::Ours(Key { uid })),
+        Found::Absent => Ok(Slot::Absent),
+        Found::Foreign => {
+            lookup.mark_name_taken(&Kind::Secret, &name);
             Ok(Slot::Absent)
         }
-        Err(ApiError::Answered { code: 404, .. }) => {
-            remember(KeySecret::Gone);
-            Ok(Slot::Absent)
-        }
-        Err(source) => Err(Error::Observe {
-            job: format!("{}/{}", owner.namespace, owner.name),
-            what: format!("Secret {name}"),
-            source,
-        }),
     }
 }
 
-/// Who an object is and who controls it, by its metadata alone.
-pub(crate) async fn identity_of(
-    context: &Context,
-    owner: &Owner,
-    kind: &Kind,
-    name: &str,
-) -> Result<Identity, ApiError> {
-    let resource = wire::resource(kind);
-    let target = Target {
-        resource: &resource,
-        namespace: &owner.namespace,
-        name,
-    };
-    let text = context.api.get_metadata(target).await?;
-    wire::identity(&text).map_err(ApiError::Unreadable)
-}
-
-/// Remembers that somebody else holds a name that a job needs.
-pub(crate) fn note_taken(context: &Context, owner: &Owner, kind: &Kind, name: &str) {
-    let key = ObjectKey::new(&owner.namespace, name);
-    let job = ObjectKey::new(&owner.namespace, &owner.name);
-    context
-        .memory
-        .mark_name_taken(kind, &key, job, Timestamp::now());
+fn unknown(kind: &Kind, name: &str, source: ApiError) -> Error {
+    Error::Observe {
+        what: format!("{} {name}", kind.as_str()),
+        source,
+    }
 }
 
 /// Values of the priority classes that the templates name; only a gang scheduler cares.

@@ -12,16 +12,18 @@ use kube::runtime::controller::Action as Requeue;
 use planner::{Action, Job, Plan};
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::apply;
 use crate::context::{Context, label};
 use crate::error::Error;
+use crate::lookup;
 use crate::observe::{self, Observation};
 use crate::report::{ReportOutcome, report};
 use crate::retry::SOON;
 use crate::wire::UserJob;
 
-/// Looks in one pass: enough to see one's own work, too few to spin.
+/// Observations in one pass: enough to see the effect of our own writes, too few to spin.
 const ROUNDS_MAX: usize = 4;
 
 /// One pass over one job.
@@ -32,11 +34,13 @@ pub(crate) async fn reconcile(
     context.cache.wait_listed(context.served.also_makes).await; // client: watches
     context.memory.begin(stored.uid());
     let start = Instant::now();
-    // One job that we do not understand must not stop the others.
+    // A panic over one job must not stop the others.
+    let span = tracing::info_span!("reconcile", job = label(&stored));
     let result = AssertUnwindSafe(pass(&context, Arc::clone(&stored)))
         .catch_unwind()
+        .instrument(span)
         .await;
-    let result = result.unwrap_or_else(|panic| Err(Error::panicked(label(&stored), &*panic)));
+    let result = result.unwrap_or_else(|panic| Err(Error::panicked(&*panic)));
     context
         .metrics
         .reconcile_seconds
@@ -50,7 +54,7 @@ pub(crate) async fn reconcile(
 
 /// Returns when to come back though nothing may have changed.
 async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
-    let mut job = observe::newest(context, stored).await?; // no client, unless the watch hangs
+    let mut job = lookup::newest(context, stored).await?; // no client, unless the watch hangs
     // Once, and once more after a status was written: the outcome must be on record before
     // anything is cleaned up.
     for _ in 0..2 {
@@ -64,7 +68,7 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
         }
         let (outcome, come_back) = match (dialect.lower)(&whole) {
             Err(errors) => {
-                let (finding, now) = (Finding::Invalid(&errors), Timestamp::now());
+                let (finding, now) = (Finding::Invalid(&errors), context.now());
                 let outcome = report(context, dialect, &job, &whole, &finding, now);
                 (outcome.await?, None) // client
             }
@@ -114,12 +118,15 @@ async fn converge(
     job: &Job,
     whole: &Value,
 ) -> Result<Converged, Error> {
+    let recorded = (dialect.recorded)(whole); // no client
+    if let Some(adoption) = observe::find_launcher(context, job, &recorded).await? {
+        apply::apply(context, &job.owner, vec![vec![adoption]]).await?; // client
+    }
     for round in 1.. {
-        let recorded = (dialect.recorded)(whole); // no client
         let Observation {
             observed,
             recheck_at,
-        } = observe::observe(context, job, recorded).await?; // no client, except for the key
+        } = observe::observe(context, job, recorded.clone()).await?; // no client, except for the key
         if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
@@ -128,11 +135,8 @@ async fn converge(
         let mut plan = planner::plan(&observed); // no client
         let violations = planner::check::violations(&observed, &plan); // no client
         if !violations.is_empty() {
-            let job = format!("{}/{}", job.owner.namespace, job.owner.name);
-            return Err(Error::InvariantViolated {
-                job,
-                law: violations.join("; "),
-            });
+            let law = violations.join("; ");
+            return Err(Error::InvariantViolated { law });
         }
         let steps = std::mem::take(&mut plan.steps);
         let idle = steps.is_empty();
@@ -140,7 +144,7 @@ async fn converge(
         let ends = actions.any(|action| matches!(action, Action::DeleteJob { .. }));
         if !idle {
             let phase = plan.status.phase.as_str();
-            tracing::debug!(job = job.owner.name, phase, because = ?plan.because);
+            tracing::debug!(phase, because = ?plan.because);
             apply::apply(context, &job.owner, steps).await?; // client
         }
         if idle || ends || round == ROUNDS_MAX {

@@ -10,9 +10,8 @@ use planner::{Recorded, Verdict};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::Target;
 use crate::api_error::ApiError;
-use crate::context::{Context, label};
+use crate::context::Context;
 use crate::error::Error;
 use crate::events;
 use crate::merge;
@@ -72,17 +71,14 @@ pub(crate) async fn report(
                     return Ok(ReportOutcome::Unchanged);
                 }
             }
-            return Err(Error::Report {
-                job: label(job),
-                source,
-            });
+            return Err(Error::Report { source });
         }
     };
     let before = (dialect.recorded)(whole);
     let after = (dialect.recorded)(&written.whole(&context.resource));
     count(context, &before, &after);
     for event in &events {
-        tracing::info!(job = label(job), reason = event.reason, "{}", event.message);
+        tracing::info!(reason = event.reason, "{}", event.message);
     }
     events::record(&context.api, &written, &context.resource, &events, now).await;
     Ok(ReportOutcome::Written(written))
@@ -96,10 +92,7 @@ async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], 
         std::mem::replace(&mut memory.status_rejected_generation, generation) == generation
     });
     if !told {
-        tracing::warn!(
-            job = label(job),
-            "the API server takes no status of this job"
-        );
+        tracing::warn!("the API server rejects every status of this job");
         events::record(&context.api, job, &context.resource, events, now).await;
     }
 }
@@ -107,11 +100,6 @@ async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], 
 /// Applies only to the very version that was looked at: a status is never computed from an older
 /// spec than it is written for.
 async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, ApiError> {
-    let target = Target {
-        resource: &context.resource,
-        namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
-        name: job.metadata.name.as_deref().unwrap_or_default(),
-    };
     let patch = json!({
         "metadata": {
             "uid": job.metadata.uid,
@@ -119,10 +107,9 @@ async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<Us
         },
         "status": status,
     });
+    let target = context.target(job);
     let text = context.api.merge(target, Some("status"), &patch).await?;
-    let mut written: UserJob = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
-    written.slim();
-    let written = Arc::new(written);
+    let written = UserJob::read(&text)?;
     context.memory.with(job.uid(), |memory| {
         memory.written = Some(Arc::clone(&written));
         memory.written_at = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! What follows a pass that failed: one table from error to delay. Knows nothing of the pass.
+//! When a failed pass is retried: one table from error to delay. Knows nothing of the pass.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::runtime::controller::Action as Requeue;
 
 use crate::api_error::Retry;
-use crate::context::Context;
+use crate::context::{Context, label};
 use crate::error::{Error, chain};
 use crate::memory::doubled;
 use crate::wire::UserJob;
@@ -16,7 +16,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// What to do after a pass that failed.
+/// Logs a failed pass and decides when to retry it.
 pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Context>) -> Requeue {
     context.metrics.count_error(error.step());
     let failures = context.memory.with(job.uid(), |memory| {
@@ -24,13 +24,28 @@ pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Contex
         memory.failures
     });
     let retry = error.retry();
+    let (job, error_line) = (label(&job), chain(error));
     match (error, retry) {
         (Error::InvariantViolated { .. } | Error::Panicked { .. }, _) => {
-            tracing::error!(error = chain(error), failures, "please report this");
+            tracing::error!(
+                job,
+                error = error_line,
+                failures,
+                "this is a bug in muster; please report it"
+            );
         }
-        (_, Retry::OnChange) => tracing::debug!(error = chain(error), "looking again on change"),
+        (_, Retry::OnChange) => tracing::debug!(
+            job,
+            error = error_line,
+            "reconciling again on the next event"
+        ),
         (_, Retry::Soon | Retry::Backoff) => {
-            tracing::warn!(error = chain(error), failures, "trying again");
+            tracing::warn!(
+                job,
+                error = error_line,
+                failures,
+                "reconcile failed; retrying"
+            );
         }
     }
     after(retry, failures).map_or_else(Requeue::await_change, Requeue::requeue)

@@ -9,6 +9,7 @@ use anyhow::{bail, ensure};
 use dialects::RESOURCES;
 use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
 use planner::observed::Site;
@@ -45,8 +46,10 @@ pub struct Scope {
     pub site: Site,
     /// One namespace, or all.
     pub namespace: Option<String>,
-    /// Jobs looked at at once.
+    /// Jobs reconciled at once.
     pub concurrency: u16,
+    /// The time.
+    pub clock: fn() -> Timestamp,
 }
 
 /// Runs until told to stop by a signal, or until the lease is lost.
@@ -144,6 +147,7 @@ impl Operator {
                 metrics: Arc::clone(&self.metrics),
                 priorities: Priorities::default(),
                 watch_lag_max: WATCH_LAG_MAX,
+                clock: scope.clock,
             };
             let (pending, cache) = (Arc::clone(&pending), Arc::clone(&cache));
             let (watch, stop) = (watch.clone(), stop.clone());

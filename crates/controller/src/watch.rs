@@ -19,7 +19,6 @@ use crate::cache::Cache;
 use crate::error::chain;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::object_index::ObjectIndex;
 use crate::watch_backoff::WatchBackoff;
 use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 
@@ -136,7 +135,7 @@ impl Watch {
         event: Event<K>,
     ) {
         match event {
-            Event::Init => self.cache.with(kind, ObjectIndex::relist_started),
+            Event::Init => self.cache.relist_started(kind),
             Event::InitApply(object) => {
                 self.count_unreadable(kind, &object);
                 self.cache.relist_applied(kind, object.child());
@@ -166,7 +165,7 @@ impl Watch {
             match self.api.get(target).await {
                 Ok(text) => {
                     if let Ok(child) = wire::child(kind, &text) {
-                        self.cache.with(kind, |index| index.response(child));
+                        self.cache.record_own(kind, child);
                     }
                     return;
                 }

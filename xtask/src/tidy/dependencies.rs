@@ -44,10 +44,7 @@ const fn row(name: &'static str, pure: bool, uses: &'static [&'static str]) -> R
 const TABLE: &[Row] = &[
     row("planner", true, &[]),
     row("dialects", true, &["planner"]),
-    Row {
-        tests_also_use: &["controller"],
-        ..row("minicluster", true, &[])
-    },
+    row("minicluster", true, &[]),
     row("agent", false, &["planner"]),
     Row {
         tests_also_use: &["minicluster"],

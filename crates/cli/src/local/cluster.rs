@@ -98,6 +98,7 @@ impl Local {
             },
             namespace: None,
             concurrency: CONCURRENCY,
+            clock: Timestamp::now,
         };
         let (stop, stopped) = oneshot::channel();
         let client = client(&shared);

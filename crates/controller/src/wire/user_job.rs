@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ObjectKey, lean_metadata};
+use crate::api_error::ApiError;
 
 /// `kubectl apply` keeps a copy of the whole object in here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -27,6 +29,13 @@ pub(crate) struct UserJob {
 }
 
 impl UserJob {
+    /// From an answer of the API server.
+    pub(crate) fn read(text: &str) -> Result<Arc<Self>, ApiError> {
+        let mut job: Self = serde_json::from_str(text).map_err(ApiError::Unreadable)?;
+        job.slim();
+        Ok(Arc::new(job))
+    }
+
     /// All of it, as its dialect reads it.
     pub(crate) fn whole(&self, resource: &ApiResource) -> Value {
         let metadata =

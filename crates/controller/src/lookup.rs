@@ -1,0 +1,192 @@
+//! Asks the API server for one object by name, and keeps the answer in the cache. Decides whose an
+//! object is: a job's own objects are those that its UID controls. Writes nothing to the cluster.
+//! `observe` and `apply` use this file; it uses neither.
+
+use std::sync::Arc;
+
+use kube::core::ApiResource;
+use planner::Kind;
+use planner::job::Owner;
+
+use crate::api::Target;
+use crate::api_error::ApiError;
+use crate::context::Context;
+use crate::error::Error;
+use crate::memory::KeySecret;
+use crate::wire::{self, ObjectKey, UserJob};
+
+/// Looks up objects of one job.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) owner: &'a Owner,
+}
+
+/// Who holds a name, as the API server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nobody.
+    Absent,
+    /// An object that the job does not control.
+    Foreign,
+    /// The job's own object.
+    Ours { uid: String },
+    /// The job's own object, without the label that our watch selects by.
+    Unlabelled { uid: String },
+}
+
+impl<'a> Lookup<'a> {
+    /// Asks who holds a name.
+    pub(crate) async fn find(&self, kind: &Kind, name: &str) -> Result<Found, ApiError> {
+        match kind {
+            Kind::Secret => self.find_secret(name).await,
+            _ => self.find_watched(kind, name).await,
+        }
+    }
+
+    /// Reads the metadata alone: the contents of a Secret must not reach the operator.
+    async fn find_secret(&self, name: &str) -> Result<Found, ApiError> {
+        let resource = wire::resource(&Kind::Secret);
+        match self
+            .context
+            .api
+            .get_metadata(self.target(&resource, name))
+            .await
+        {
+            Ok(text) => {
+                let secret = wire::identity(&text).map_err(ApiError::Unreadable)?;
+                if secret.controller.as_deref() != Some(&self.owner.uid) {
+                    return Ok(Found::Foreign);
+                }
+                self.know_key(KeySecret::Exists(secret.uid.clone()));
+                Ok(Found::Ours { uid: secret.uid })
+            }
+            Err(error) if error.code() == Some(404) => {
+                self.know_key(KeySecret::Gone);
+                Ok(Found::Absent)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn find_watched(&self, kind: &Kind, name: &str) -> Result<Found, ApiError> {
+        let resource = wire::resource(kind);
+        let text = match self.context.api.get(self.target(&resource, name)).await {
+            Ok(text) => text,
+            Err(error) if error.code() == Some(404) => return Ok(Found::Absent),
+            Err(error) => return Err(error),
+        };
+        let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
+        let uid = child.uid.as_ref().to_owned();
+        Ok(if !child.is_owned_by(&self.owner.uid) {
+            Found::Foreign
+        } else if !child.has_watch_label {
+            Found::Unlabelled { uid }
+        } else {
+            self.context.cache.record_own(kind, child);
+            Found::Ours { uid }
+        })
+    }
+
+    /// Asks again for an object that a write did not find as we knew it.
+    pub(crate) async fn refetch(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), ApiError> {
+        if *kind == Kind::Secret {
+            self.know_key(KeySecret::Unknown);
+            return Ok(());
+        }
+        let resource = wire::resource(kind);
+        match self.context.api.get(self.target(&resource, name)).await {
+            Ok(text) => {
+                let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
+                if *child.uid != *uid {
+                    self.record_absent(kind, name, uid);
+                }
+                self.context.cache.record_own(kind, child);
+            }
+            Err(error) if error.code() == Some(404) => self.record_absent(kind, name, uid),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Keeps the object that the API server answered a write with.
+    pub(crate) fn record(&self, kind: &Kind, text: &str) -> Result<(), ApiError> {
+        if *kind == Kind::Secret {
+            let secret = wire::identity(text).map_err(ApiError::Unreadable)?;
+            self.know_key(KeySecret::Exists(secret.uid));
+        } else {
+            let child = wire::child(kind, text).map_err(ApiError::Unreadable)?;
+            self.context.cache.record_own(kind, child);
+        }
+        Ok(())
+    }
+
+    /// Keeps the API server's answer that the object with this UID no longer exists.
+    pub(crate) fn record_absent(&self, kind: &Kind, name: &str, uid: &str) {
+        if *kind == Kind::Secret {
+            self.know_key(KeySecret::Gone);
+        } else {
+            self.context.cache.record_absent(kind, &self.key(name), uid);
+        }
+    }
+
+    /// The job waits for a name that somebody else holds.
+    pub(crate) fn mark_name_taken(&self, kind: &Kind, name: &str) {
+        let job = self.key(&self.owner.name);
+        let now = self.context.now();
+        self.context
+            .memory
+            .mark_name_taken(kind, &self.key(name), job, now);
+        let kind = kind.as_str();
+        tracing::warn!("{kind} {name} exists and the job does not own it; waiting for the name");
+    }
+
+    fn know_key(&self, key: KeySecret) {
+        self.context
+            .memory
+            .with(&self.owner.uid, |memory| memory.key = key);
+    }
+
+    pub(crate) fn target(&self, resource: &'a ApiResource, name: &'a str) -> Target<'a> {
+        Target {
+            resource,
+            namespace: &self.owner.namespace,
+            name,
+        }
+    }
+
+    pub(crate) fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.owner.namespace, name)
+    }
+}
+
+/// The newest version of a job that we know: the watch's, or the answer to our last status write
+/// while the watch has not caught up with it.
+pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
+    let written = context.memory.with(stored.uid(), |memory| {
+        let ahead = |written: &Arc<UserJob>| written.version() > stored.version();
+        memory.written = memory.written.take().filter(ahead);
+        memory.written.clone().zip(memory.written_at)
+    });
+    match written {
+        None => Ok(stored),
+        // A watch lags this far only after somebody restored etcd. Our write may be lost then, and
+        // only the API server knows.
+        Some((_, at)) if at.elapsed() > context.watch_lag_max => {
+            let live = fetch(context, &stored).await;
+            live.map_err(|source| Error::Observe {
+                what: "the newest version of the job".to_owned(),
+                source,
+            })
+        }
+        Some((written, _)) => Ok(written),
+    }
+}
+
+async fn fetch(context: &Context, stored: &UserJob) -> Result<Arc<UserJob>, ApiError> {
+    let live = UserJob::read(&context.api.get(context.target(stored)).await?)?;
+    context.memory.with(stored.uid(), |memory| {
+        memory.written = Some(Arc::clone(&live));
+    });
+    Ok(live)
+}

@@ -1,0 +1,134 @@
+//! Writes: what the controller does when the API server refuses, conflicts, or does not answer.
+
+use serde_json::json;
+
+use crate::cluster::{Cluster, all_run, condition, launchers_succeed, mpi_job};
+use crate::faults::Fault;
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_refused_is_tried_with_one_pod_alone() {
+    let mut cluster = Cluster::new(all_run);
+    let refused = Fault::Status(422, "Invalid", "spec.containers: no");
+    cluster.faults.inject("POST pods", usize::MAX, refused);
+    cluster.start_operator();
+    let mut job = mpi_job("many");
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = 40.into();
+    cluster.submit(job).await;
+    let refusal = |job: &kube::api::DynamicObject| {
+        job.data["status"]
+            .to_string()
+            .contains("spec.containers: no")
+    };
+    cluster
+        .until_job("many", "the refusal in its status", refusal)
+        .await;
+    assert_eq!(cluster.faults.calls("POST pods").len(), 1);
+
+    // The refusal is retried, and forgotten once a pod was accepted.
+    cluster.faults.heal();
+    let job = cluster.until("many", "Running").await;
+    assert_eq!(cluster.faults.calls("POST pods").len(), 41);
+    assert!(
+        !job.data["status"]["muster"]
+            .to_string()
+            .contains("spec.containers")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_answer_is_lost_is_found_again() {
+    let mut cluster = Cluster::new(launchers_succeed);
+    for kind in ["POST services", "POST secrets", "POST pods", "POST jobs"] {
+        cluster.faults.inject(kind, 1, Fault::DropAnswer);
+    }
+    cluster.start_operator();
+    cluster.submit(mpi_job("lost")).await;
+    cluster.until("lost", "Succeeded").await;
+    let created = cluster.orders().into_iter().filter(|order| {
+        matches!(order, minicluster::kubelet::Order::Place { pod, .. } if pod.name.contains("launcher"))
+    });
+    assert_eq!(created.count(), 1, "a launcher started twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_conflict_is_retried_at_once() {
+    let mut cluster = Cluster::new(all_run);
+    let conflict = Fault::Status(409, "Conflict", "the quota was changed meanwhile");
+    cluster.faults.inject("POST pods", 4, conflict);
+    cluster.start_operator();
+    cluster.submit(mpi_job("quota")).await;
+    let start = tokio::time::Instant::now();
+    cluster.until("quota", "Running").await;
+    assert_eq!(cluster.faults.calls("POST pods").len(), 6);
+    assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_somebody_else_is_waited_for_and_not_touched() {
+    let mut cluster = Cluster::new(launchers_succeed);
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"},
+        "spec": {"clusterIP": "None", "selector": {"app": "other"}},
+    });
+    let services = cluster.api("", "v1", "Service", "services");
+    let foreign = cluster.create(&services, service).await;
+    cluster.start_operator();
+    cluster.submit(mpi_job("taken")).await;
+    cluster.pass(60).await;
+    let job = cluster.jobs().get("taken").await.expect("the job exists");
+    assert!(condition(&job, "Running").is_none());
+    let now = services.get("taken").await.expect("it was not deleted");
+    assert_eq!(
+        now.metadata.resource_version,
+        foreign.metadata.resource_version
+    );
+
+    cluster.delete(&services, "taken").await;
+    cluster.until("taken", "Succeeded").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launcher_that_lost_its_label_is_labelled_again() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    cluster.submit(mpi_job("bare")).await;
+    cluster.until("bare", "Running").await;
+    cluster.stop_operator();
+    let labels = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}});
+    cluster
+        .patch(&cluster.launchers(), "bare-launcher", labels)
+        .await;
+    cluster.start_operator();
+    cluster
+        .until_met("the label", async || {
+            let job = cluster.launchers().get("bare-launcher").await;
+            let labels = job.expect("the launcher exists").metadata.labels;
+            labels.is_some_and(|labels| labels.contains_key("app.kubernetes.io/managed-by"))
+        })
+        .await;
+    assert_eq!(cluster.faults.calls("POST jobs").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_replaced_under_its_name_is_not_deleted() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    cluster.submit(mpi_job("swap")).await;
+    cluster.until("swap", "Running").await;
+    // The delete is refused because the UID is another one's; the controller asks again and
+    // deletes what is there.
+    cluster.faults.inject(
+        "DELETE",
+        2,
+        Fault::Status(409, "Conflict", "the UID differs"),
+    );
+    let suspend = json!({"spec": {"runPolicy": {"suspend": true}}});
+    cluster.patch(&cluster.jobs(), "swap", suspend).await;
+    cluster.until("swap", "Suspended").await;
+    cluster
+        .until_met("the pods to go", async || {
+            let pods = cluster.pods().list(&Default::default()).await;
+            pods.expect("pods are listed").items.is_empty()
+        })
+        .await;
+}
