@@ -1,19 +1,18 @@
-//! Writes the generated files of deploy/: the CRD of each dialect and the one-file install. Decides
-//! which files there are and whether they are up to date; what is in them lives below.
+//! Writes the generated files: the CRD of each resource, the one-file install, and the tables of
+//! docs/dialects.md. Decides which files there are and whether they are up to date. The lists of fields
+//! that they are made from are in `crates/dialects`.
 
-mod bdap;
 mod install;
-mod mpijob_rules;
-mod mpijobs;
-mod openmpi;
+mod page;
 mod pod_template;
-mod t9k;
 mod yaml;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use dialects::RESOURCES;
+use dialects::definition::definition;
 
 /// `kubectl apply` without `--server-side` keeps the whole object, as JSON, in an annotation, and
 /// all annotations together may not be larger than this.
@@ -28,31 +27,32 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-    let mut stale = Vec::new();
-    let mut installed = Vec::new();
-    // Another's `mpijobs` are for those who have such jobs: installed, they would take the short name
-    // `mpijob` away from Kubeflow's, since kubectl goes by the alphabet.
-    let all = [
-        (mpijobs::FILE, mpijobs::crd()?, true),
-        (t9k::FILE, t9k::crd()?, false),
-        (bdap::FILE, bdap::crd()?, false),
-        (openmpi::FILE, openmpi::crd(), true),
-    ];
-    for (file, crd, is_installed) in all {
-        let crd = written(&crd)?;
-        settle(&deploy.join(file), &crd, args.check, &mut stale)?;
-        if is_installed {
-            installed.push(crd);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let deploy = root.join("deploy");
+    let template = pod_template::schema()?;
+    let (mut files, mut installed) = (Vec::new(), Vec::new());
+    for resource in RESOURCES {
+        let file = format!("crds/{}_{}.yaml", resource.group, resource.plural);
+        let crd = written(&definition(resource, &template))?;
+        // Another platform's `mpijobs` are for those who have such jobs: installed, they would take the
+        // short name `mpijob` away from Kubeflow's, since kubectl goes by the alphabet.
+        if resource.definition.is_installed {
+            installed.push(crd.clone());
         }
+        files.push((deploy.join(file), crd));
     }
-    let install = install::text(&deploy, &installed)?;
-    settle(
-        &deploy.join(install::FILE),
-        &install,
-        args.check,
-        &mut stale,
-    )?;
+    files.push((
+        deploy.join(install::FILE),
+        install::text(&deploy, &installed)?,
+    ));
+    let page = root.join(page::FILE);
+    let prose = fs::read_to_string(&page).with_context(|| format!("cannot read {}", page::FILE))?;
+    files.push((page, page::text(&prose)));
+
+    let mut stale = Vec::new();
+    for (path, text) in &files {
+        update(path, text, args.check, &mut stale)?;
+    }
     if !stale.is_empty() {
         bail!(
             "out of date: {}; run `cargo xtask codegen` and commit the result",
@@ -79,7 +79,7 @@ fn written(crd: &serde_json::Value) -> Result<String> {
 }
 
 /// Writes a file, or with `check` notes that it differs.
-fn settle(path: &PathBuf, text: &str, check: bool, stale: &mut Vec<String>) -> Result<()> {
+fn update(path: &Path, text: &str, check: bool, stale: &mut Vec<String>) -> Result<()> {
     let current = fs::read_to_string(path).unwrap_or_default();
     let name = path
         .file_name()

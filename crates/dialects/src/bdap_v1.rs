@@ -3,35 +3,41 @@
 //! the names that its parts share.
 
 pub mod defaults;
+pub mod fields;
 pub mod lower;
 pub mod report;
 pub mod types;
 
 use planner::Kind;
 
-use crate::{Dialect, command};
+use crate::{Dialect, Resource, command};
 
-/// API group.
-pub const GROUP: &str = "batch.test.bdap.com";
-/// The only version there is.
-pub const VERSION: &str = "v1";
 /// Kind.
 pub const KIND: &str = "MPIJob";
-/// Plural resource name.
-pub const PLURAL: &str = "mpijobs";
-/// Children that other dialects do not have.
-pub const ALSO_MAKES: &[Kind] = &[
-    Kind::StatefulSet,
-    Kind::ServiceAccount,
-    Kind::Role,
-    Kind::RoleBinding,
-];
 const API_VERSION: &str = "batch.test.bdap.com/v1";
+
+/// The resource.
+pub const RESOURCE: Resource = Resource {
+    group: "batch.test.bdap.com",
+    version: DIALECT.version,
+    kind: KIND,
+    plural: "mpijobs",
+    is_required: false,
+    also_makes: &[
+        Kind::StatefulSet,
+        Kind::ServiceAccount,
+        Kind::Role,
+        Kind::RoleBinding,
+    ],
+    dialects: &[DIALECT],
+    definition: fields::DEFINITION,
+};
 
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: "bdap",
-    fields: &[types::FIELDS],
+    version: "v1",
+    fields: &[fields::FIELDS],
     launcher_role: "launcher",
     suspend_field: None,
     set_command: |job, words| command::set_in_template(job, "/spec/launcherTemplate", words),

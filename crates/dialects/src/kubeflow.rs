@@ -4,22 +4,33 @@
 
 pub(crate) mod checks;
 pub(crate) mod defaults;
-pub(crate) mod field_list;
+pub(crate) mod fields;
 pub(crate) mod hub;
+mod rules;
 pub(crate) mod status;
 pub(crate) mod wire;
 
 use serde_json::{Value, json};
 
-use crate::command;
+use crate::{Resource, command, kubeflow_v1, kubeflow_v2beta1};
+
+/// The resource.
+pub(crate) const RESOURCE: Resource = Resource {
+    group: "kubeflow.org",
+    version: "v2beta1",
+    kind: KIND,
+    plural: "mpijobs",
+    is_required: true,
+    also_makes: &[],
+    dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
+    definition: fields::DEFINITION,
+};
 
 /// Suspends a job while it is true.
 pub(crate) const SUSPEND_FIELD: &str = "spec.runPolicy.suspend";
 const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher";
 
-pub(crate) const GROUP: &str = "kubeflow.org";
 pub(crate) const KIND: &str = "MPIJob";
-pub(crate) const PLURAL: &str = "mpijobs";
 /// Written into owner references, whatever version the job was written in: Kueue matches it
 /// exactly.
 pub(crate) const API_VERSION: &str = "kubeflow.org/v2beta1";
@@ -27,11 +38,6 @@ pub(crate) const API_VERSION: &str = "kubeflow.org/v2beta1";
 pub(crate) const MPI_OPERATOR: &str = "kubeflow.org/mpi-operator";
 /// `managedBy` of jobs that run in another cluster.
 pub(crate) const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
-/// Every word of `spec.muster.dialect`.
-pub(crate) const DIALECT_NAMES: [&str; 2] = ["v2beta1", "v1"];
-
-/// The version that is stored, and that the operator reads and writes.
-pub(crate) const STORED_VERSION: &str = "v2beta1";
 
 /// Replaces the command of the launcher's first container.
 pub(crate) fn set_command(job: &mut Value, words: &[String]) -> bool {

@@ -2,11 +2,12 @@
 //! dialect's row and the names that its parts share.
 
 pub mod defaults;
+pub mod fields;
 pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::kubeflow::{self, MPI_OPERATOR, MULTIKUEUE, field_list};
+use crate::kubeflow::{self, MPI_OPERATOR, MULTIKUEUE, fields as shared};
 use crate::{Dialect, muster_fields};
 
 /// `managedBy` of jobs that are ours.
@@ -17,7 +18,8 @@ const MANAGED_BY_VALUES: [&str; 2] = [MANAGED_BY_US, MULTIKUEUE];
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: defaults::DIALECT_NAME,
-    fields: &[field_list::SHARED, types::FIELDS, muster_fields::FIELDS],
+    version: defaults::DIALECT_NAME,
+    fields: &[shared::SHARED, fields::FIELDS, muster_fields::FIELDS],
     launcher_role: "launcher",
     suspend_field: Some(kubeflow::SUSPEND_FIELD),
     set_command: kubeflow::set_command,

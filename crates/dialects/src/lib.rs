@@ -1,12 +1,13 @@
-//! The APIs that people already write their MPI jobs in. Each is a folder with the same four
-//! files: `types` (the wire), `defaults`, `lower` (wire to [`planner::Job`], or every field
-//! error) and `report` (planner status to wire status and events).
+//! The APIs that people already write their MPI jobs in. Each is a folder with the same five
+//! files: `fields` (what users may write), `types` (the wire), `defaults`, `lower` (wire to
+//! [`planner::Job`], or every field error) and `report` (planner status to wire status and events).
 //!
-//! Adding a dialect is one folder and one row of [`RESOURCES`]. No dialect knows another.
+//! Adding a dialect is one folder and one line of [`RESOURCES`]. No dialect knows another.
 
 pub mod bdap_v1;
 mod command;
 mod conditions;
+pub mod definition;
 pub mod field;
 pub mod field_error;
 mod kubeflow;
@@ -29,46 +30,10 @@ use serde_json::Value;
 
 /// Every resource that is served, with the dialects that its objects are written in.
 pub const RESOURCES: &[Resource] = &[
-    Resource {
-        group: kubeflow::GROUP,
-        version: kubeflow::STORED_VERSION,
-        kind: kubeflow::KIND,
-        plural: kubeflow::PLURAL,
-        is_required: true,
-        also_makes: &[],
-        dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
-    },
-    Resource {
-        group: t9k_v1beta1::GROUP,
-        version: t9k_v1beta1::VERSION,
-        kind: t9k_v1beta1::KIND,
-        plural: t9k_v1beta1::PLURAL,
-        is_required: false,
-        also_makes: &[],
-        dialects: &[t9k_v1beta1::DIALECT],
-    },
-    Resource {
-        group: bdap_v1::GROUP,
-        version: bdap_v1::VERSION,
-        kind: bdap_v1::KIND,
-        plural: bdap_v1::PLURAL,
-        is_required: false,
-        also_makes: bdap_v1::ALSO_MAKES,
-        dialects: &[bdap_v1::DIALECT],
-    },
-    Resource {
-        group: openmpi_v1alpha1::GROUP,
-        version: openmpi_v1alpha1::VERSION,
-        kind: openmpi_v1alpha1::KIND,
-        plural: openmpi_v1alpha1::PLURAL,
-        is_required: false,
-        also_makes: &[
-            planner::Kind::ServiceAccount,
-            planner::Kind::Role,
-            planner::Kind::RoleBinding,
-        ],
-        dialects: &[openmpi_v1alpha1::DIALECT],
-    },
+    kubeflow::RESOURCE,
+    t9k_v1beta1::RESOURCE,
+    bdap_v1::RESOURCE,
+    openmpi_v1alpha1::RESOURCE,
 ];
 
 /// One stored resource. Several API versions of it may be written; the operator reads and writes
@@ -90,6 +55,8 @@ pub struct Resource {
     pub also_makes: &'static [planner::Kind],
     /// The dialects of its objects; the first is that of an object which names none.
     pub dialects: &'static [Dialect],
+    /// What its custom resource definition holds besides the fields of the dialects.
+    pub definition: definition::Definition,
 }
 
 impl Resource {
@@ -111,7 +78,9 @@ impl Resource {
 pub struct Dialect {
     /// As `spec.muster.dialect` and `status.muster.dialect` have it.
     pub name: &'static str,
-    /// What becomes of every field of its `spec`, outside of pod templates.
+    /// The API version that it is written in.
+    pub version: &'static str,
+    /// Every field of its `spec`, outside of pod templates.
     pub fields: &'static [&'static [field::Field]],
     /// Value of the label `training.kubeflow.org/job-role` on the launcher's pod.
     pub launcher_role: &'static str,

@@ -4,40 +4,31 @@
 use planner::job::Transport;
 
 use crate::FieldError;
-use crate::field::Field;
+use crate::field::Literal::EmptyObject;
+use crate::field::{BOOLEAN, Field, INT32, INT64, OBJECT, Shape, TEXT, fields};
 use crate::reader::{Place, Reader};
 
 const ON: &str = "On";
 const OFF: &str = "Off";
 
 /// Those that mean the same in every API.
-pub(crate) const FIELDS: &[Field] = &[
-    Field::honoured(
-        "spec.muster.elastic",
-        r#"true"#,
-        "The program asks for hosts while it runs; found out if not set.",
-    ),
-    Field::honoured(
-        "spec.muster.gate",
-        r#""Off""#,
-        "Off: the launcher's program does not wait for its workers.",
-    ),
-    Field::honoured(
-        "spec.muster.census",
-        r#""Off""#,
-        "Off: fewer hosts than workers is no failure.",
-    ),
-    Field::honoured(
-        "spec.muster.sshPort",
-        r#"2200"#,
-        "Port of the workers' sshd.",
-    ),
-    Field::honoured(
-        "spec.muster.startupTimeoutSeconds",
-        r#"30"#,
-        "The job fails when its program has not started by then.",
-    ),
-];
+pub(crate) const FIELDS: &[Field] = fields! {
+    "spec.muster": OBJECT.or(EmptyObject) => "Settings of muster that the API has no field for.";
+    Honoured "spec.muster.elastic": BOOLEAN, "true"
+        => "The program asks for hosts while it runs, so discover_hosts.sh must follow the pods. If not set, muster looks for discover_hosts.sh in the launcher's command.";
+    Honoured "spec.muster.gate": SWITCH, r#""Off""#
+        => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
+    Honoured "spec.muster.census": SWITCH, r#""Off""#
+        => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Hosts are counted in transport Agent only.";
+    Honoured "spec.muster.sshPort": INT32.between(1, 65_535), "2200"
+        => "Port of the workers' sshd, which the gate connects to. If not set, the gate tries 22 and 2222.";
+    Honoured "spec.muster.startupTimeoutSeconds": INT64.at_least(1), "30"
+        => "The job fails if its program has not started after so many seconds. No limit if not set.";
+};
+
+/// `transport`. What it means where it is absent differs between APIs.
+pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
+const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
 
 /// `spec.muster`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use planner::{Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
+use crate::field::{BOOLEAN, Field, INT32, INT64, Kind, OBJECT, Shape, TEXT, TIME, fields};
 
 /// Type of the one condition: the job and its objects are accepted.
 const ACCEPTED: &str = "Accepted";
@@ -15,6 +16,32 @@ const ACCEPTED: &str = "Accepted";
 const CONDITION_MESSAGE_BYTES_MAX: usize = 32_768;
 /// The message beside the phase is for a person at a terminal; the condition has all of it.
 const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What `status.muster` holds.
+pub(crate) const FIELDS: &[Field] = fields! {
+    "status.muster": OBJECT => "The state of the job, in the same words for every API.";
+    "status.muster.conditions": Shape::of(Kind::ListByType) => "";
+    "status.muster.conditions[].type": TEXT.required() => "";
+    "status.muster.conditions[].status": TEXT.one_of(&TRUTH_VALUES).required() => "";
+    "status.muster.conditions[].reason": TEXT.required() => "";
+    "status.muster.conditions[].message": TEXT.required() => "";
+    "status.muster.conditions[].lastTransitionTime": TIME.required() => "";
+    "status.muster.conditions[].observedGeneration": INT64 => "";
+    "status.muster.dialect": TEXT => "The API that the job was written in.";
+    "status.muster.phase": TEXT => "Waiting, Suspended, Running, Succeeded or Failed.";
+    "status.muster.finished": BOOLEAN => "The job is over; phase says how it ended.";
+    "status.muster.reason": TEXT => "Why the job waits or why it failed, in one word.";
+    "status.muster.message": TEXT => "The same in a sentence.";
+    "status.muster.ready": TEXT => "How many workers are Ready, of how many.";
+    "status.muster.transport": TEXT => "How mpirun reaches the workers: SSH or Agent.";
+    "status.muster.startTime": TIME
+        => "When the job started, where the API has no other field for it.";
+    "status.muster.restarts": INT32 => "How many pods were replaced after a failure.";
+    "status.muster.replaced": TEXT => "UID of the pod that was replaced last.";
+};
+
+/// Every `status` of a condition.
+pub(crate) const TRUTH_VALUES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// Everything that goes into `status.muster`, and what is stored there already.
 pub(crate) struct StatusContext<'a> {

@@ -2,26 +2,36 @@
 //! name, as the `spec` of an object. This file is the dialect's row and the names that its parts share.
 
 pub mod defaults;
+pub mod fields;
 pub mod lower;
 pub mod report;
 pub mod types;
 
-use crate::{Dialect, command};
+use planner::Kind;
 
-/// API group.
-pub const GROUP: &str = "muster.dev";
-/// The only version there is.
-pub const VERSION: &str = "v1alpha1";
+use crate::{Dialect, Resource, command};
+
 /// Kind.
 pub const KIND: &str = "OpenMPI";
-/// Plural resource name.
-pub const PLURAL: &str = "openmpis";
 const API_VERSION: &str = "muster.dev/v1alpha1";
+
+/// The resource.
+pub const RESOURCE: Resource = Resource {
+    group: "muster.dev",
+    version: DIALECT.version,
+    kind: KIND,
+    plural: "openmpis",
+    is_required: false,
+    also_makes: &[Kind::ServiceAccount, Kind::Role, Kind::RoleBinding],
+    dialects: &[DIALECT],
+    definition: fields::DEFINITION,
+};
 
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: "openmpi",
-    fields: &[types::FIELDS],
+    version: "v1alpha1",
+    fields: &[fields::FIELDS],
     launcher_role: "launcher",
     suspend_field: None,
     set_command: |job, words| command::set_shell_line(job, "/spec", "exec", words),

@@ -2,28 +2,36 @@
 //! its manuals have had. This file is the dialect's row and the names that its parts share.
 
 pub mod defaults;
+pub mod fields;
 pub mod lower;
 pub mod report;
 pub mod types;
 
 use serde_json::Value;
 
-use crate::{Dialect, command, muster_fields};
+use crate::{Dialect, Resource, command, muster_fields};
 
-/// API group.
-pub const GROUP: &str = "batch.tensorstack.dev";
-/// The only version there is.
-pub const VERSION: &str = "v1beta1";
 /// Kind.
 pub const KIND: &str = "MPIJob";
-/// Plural resource name.
-pub const PLURAL: &str = "mpijobs";
 const API_VERSION: &str = "batch.tensorstack.dev/v1beta1";
+
+/// The resource.
+pub const RESOURCE: Resource = Resource {
+    group: "batch.tensorstack.dev",
+    version: DIALECT.version,
+    kind: KIND,
+    plural: "mpijobs",
+    is_required: false,
+    also_makes: &[],
+    dialects: &[DIALECT],
+    definition: fields::DEFINITION,
+};
 
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: "t9k",
-    fields: &[types::FIELDS, muster_fields::FIELDS],
+    version: "v1beta1",
+    fields: &[fields::FIELDS, muster_fields::FIELDS],
     launcher_role: "launcher",
     suspend_field: Some("spec.runMode.pause.enabled"),
     set_command,

@@ -1,34 +1,28 @@
-//! No field is ignored in silence: every field that a CRD takes is on its dialect's list, and every
-//! field on the list makes a difference, or is refused by its name. docs/dialects.md is printed from
-//! the same lists (`MUSTER_UPDATE_GOLDEN=1` writes it).
-#![expect(clippy::disallowed_methods, reason = "the CRDs and the page are files")]
+//! No field is ignored silently: every field that a CRD accepts has an answer in its dialect's list, and
+//! every answer is true.
+#![expect(clippy::disallowed_methods, reason = "the CRDs are files")]
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use dialects::definition::definition;
 use dialects::field::{Answer, Field};
-use dialects::{
-    Dialect, RESOURCES, Resource, bdap_v1, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1,
-    t9k_v1beta1,
-};
+use dialects::{Dialect, FieldError, RESOURCES, Resource, openmpi_v1alpha1};
 use serde_json::{Value, json};
 
-const PAGE: &str = "docs/dialects.md";
-
-fn repository(relative: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(relative)
-}
-
-fn fields(dialect: &Dialect) -> impl Iterator<Item = &'static Field> {
-    dialect.fields.iter().copied().flatten()
+/// The fields that have an answer.
+fn fields(dialect: &Dialect) -> impl Iterator<Item = (&'static Field, Answer)> {
+    let all = dialect.fields.iter().copied().flatten();
+    all.filter_map(|field| Some((field, field.answer?)))
 }
 
 fn crd(resource: &Resource) -> Value {
-    let file = format!("deploy/crds/{}_{}.yaml", resource.group, resource.plural);
-    let text = std::fs::read_to_string(repository(&file)).expect("the CRD can be read");
+    let file = format!(
+        "../../deploy/crds/{}_{}.yaml",
+        resource.group, resource.plural
+    );
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = std::fs::read_to_string(file).expect("the CRD can be read");
     serde_saphyr::from_str(&text).expect("the CRD is YAML")
 }
 
@@ -62,7 +56,7 @@ fn of_schema(path: &str) -> String {
 }
 
 #[test]
-fn every_field_that_a_crd_takes_is_on_the_list_and_no_other() {
+fn every_field_that_a_crd_accepts_has_an_answer_and_no_other_field_has() {
     for resource in RESOURCES {
         let crd = crd(resource);
         for version in crd["spec"]["versions"].as_array().expect("it has versions") {
@@ -70,8 +64,8 @@ fn every_field_that_a_crd_takes_is_on_the_list_and_no_other() {
             let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
             leaves(spec, "spec", &mut taken);
             for dialect in resource.dialects {
-                let listed: BTreeSet<String> =
-                    fields(dialect).map(|field| of_schema(field.path)).collect();
+                let listed = fields(dialect).map(|(field, _)| of_schema(field.path));
+                let listed: BTreeSet<String> = listed.collect();
                 assert_eq!(listed, taken, "{} in {}", dialect.name, version["name"]);
             }
         }
@@ -100,8 +94,14 @@ fn t9k(path: &str) -> Value {
         "spec": {"worker": worker}});
     if path.contains(".mpiConfig") || path.starts_with("spec.replicaSpecs") {
         let policy = json!({"policy": "OnFailure", "limit": 1});
-        job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": [
-            {"type": "worker", "replicas": 2, "restartPolicy": policy, "template": template("worker")}]});
+        let worker = json!({"type": "worker", "replicas": 2, "restartPolicy": policy,
+            "template": template("worker")});
+        let mut replicas = vec![worker.clone()];
+        if path.ends_with("replicaSpecs[].type") {
+            let launcher = json!({"type": "launcher", "template": template("worker")});
+            replicas.insert(0, launcher);
+        }
+        job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": replicas});
     }
     if path.contains("t9kScheduler.priority") {
         job["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "q"}});
@@ -144,122 +144,100 @@ fn set(job: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
-fn try_out(dialect: &Dialect, base: &Value, field: &Field) {
+fn try_out(dialect: &Dialect, base: &Value, field: &Field, answer: Answer) {
     let what = format!("{} of {}", field.path, dialect.name);
     let sample = serde_json::from_str(field.sample).unwrap_or_else(|e| panic!("{what}: {e}"));
     let before = (dialect.lower)(base).unwrap_or_else(|e| panic!("{what}: the base: {e:?}"));
     let mut job = base.clone();
     set(&mut job, field.path, sample);
     let after = (dialect.lower)(&job);
-    let named = |errors: &[dialects::FieldError]| {
-        let (last, parent) = (field.path.rsplit('.').next(), field.path.rsplit_once('.'));
-        errors.iter().any(|error| {
-            last.is_some_and(|last| error.path.ends_with(last))
-                || parent.is_some_and(|(parent, _)| error.path == parent)
-                || error.path == "spec.replicaSpecs"
-        })
-    };
-    match (field.answer, after) {
-        (Answer::Honoured, Ok(after)) => assert_ne!(before, after, "{what} makes no difference"),
-        (Answer::Honoured | Answer::Refused, Err(errors)) => {
-            assert!(named(&errors), "{what} is not named: {errors:?}");
+    match answer {
+        Answer::Honoured => {
+            let after = after.unwrap_or_else(|e| panic!("{what} is refused: {e:?}"));
+            assert_ne!(before, after, "{what} makes no difference");
         }
-        (Answer::Refused, Ok(_)) => panic!("{what} is taken"),
-        (Answer::Routes, _) if field.path == "spec.muster.dialect" => {
-            let row = RESOURCES[0].dialect_of(&job).name;
-            assert_eq!(row, "v1", "{what}");
+        Answer::Checked => {
+            let errors = after.expect_err(&what);
+            let is_named = |error: &FieldError| error.path == field.path;
+            assert!(
+                errors.iter().any(is_named),
+                "{what} is not named: {errors:?}"
+            );
         }
-        (Answer::Routes, _) => assert!((dialect.managed_elsewhere)(&job), "{what}"),
+        Answer::Routes if field.path == "spec.muster.dialect" => {
+            assert_eq!(RESOURCES[0].dialect_of(&job).name, "v1", "{what}");
+        }
+        Answer::Routes => {
+            assert!(!(dialect.managed_elsewhere)(base), "{what}: the base");
+            assert!((dialect.managed_elsewhere)(&job), "{what}");
+        }
     }
 }
 
 #[test]
-fn every_field_on_the_list_makes_a_difference_or_is_refused_by_name() {
-    for dialect in [kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT] {
-        fields(&dialect).for_each(|field| try_out(&dialect, &kubeflow(), field));
-    }
-    let dialect = t9k_v1beta1::DIALECT;
-    fields(&dialect).for_each(|field| try_out(&dialect, &t9k(field.path), field));
-    let dialect = bdap_v1::DIALECT;
-    fields(&dialect).for_each(|field| try_out(&dialect, &bdap(), field));
-    let dialect = openmpi_v1alpha1::DIALECT;
-    fields(&dialect).for_each(|field| try_out(&dialect, &openmpi(), field));
-}
-
-/// Lines of the component's acceptance list that need what no test machine has.
-const OPENMPI_TESTED: &str = "
-Of the component's acceptance list, these are tested with the nearest real thing:
-
-| line | tested with |
-|---|---|
-| 11, a worker that is scheduled after 400 s | a worker that is scheduled when the master has begun to ask for it |
-| 12, GPUs per worker | the pods' limits and the hostfile; no node has GPUs |
-| 13, NVIDIA's driver | the sidecar itself, with another file in place of /proc/driver/nvidia/version |
-| 20, Horovod with GPUs | its YAML is accepted and lowered; the image cannot be had |
-| 21, Horovod without GPUs | LD_LIBRARY_PATH put together as there and forwarded by Open MPI 4 and 5; the image cannot be had |
-";
-
-/// What the lists do not say.
-fn note(dialect: &str) -> &'static str {
-    match dialect {
-        "bdap" => {
-            "\nWhat differs from its first operator: [decision 23](decisions/0023-bdap-choices.md). Of its \
-             acceptance list, two lines are tested with the nearest thing there is: `horovodrun` (12, 13) is \
-             a script that calls `/etc/mpi/kubexec.sh` as Horovod's launcher does, in an image of Open MPI; \
-             GPUs (23) are limits and tolerations that reach the workers' pods, without a GPU. `kubectl get \
-             mpi -A` lists its jobs; on one machine (`muster run`) its transport is not there.\n"
-        }
-        "openmpi" => OPENMPI_TESTED,
-        _ => "",
-    }
-}
-
-fn page() -> String {
-    let mut page = String::from(
-        "# The APIs that jobs are written in\n\n\
-         Printed by a test from the dialects' own lists (`MUSTER_UPDATE_GOLDEN=1 cargo test -p dialects \
-         --test field_by_field`); do not edit.\n\n\
-         Every field of `spec` is *honoured*, *routes* the job (says whose it is), or is *refused* by its \
-         name, at admission or in the status. Pod templates pass through whole. What the versions of \
-         kubeflow.org mean by the same field differs; the version that a job was written in decides, not \
-         the one it is read in: [decision 20](decisions/0020-one-resource-two-dialects.md).\n",
-    );
-    for resource in RESOURCES {
-        for dialect in resource.dialects {
-            let title = match dialect.name {
-                "t9k" | "bdap" | "openmpi" => {
-                    format!("{}/{} {}", resource.group, resource.version, resource.kind)
-                }
-                version => format!("{}/{version} {}", resource.group, resource.kind),
+fn every_answer_is_true() {
+    for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
+        for (field, answer) in fields(dialect) {
+            let base = match dialect.name {
+                "v2beta1" | "v1" => kubeflow(),
+                "t9k" => t9k(field.path),
+                "bdap" => bdap(),
+                "openmpi" => openmpi(),
+                other => panic!("write a job of dialect {other} here"),
             };
-            write!(
-                page,
-                "\n## `{title}`\n\n| field | | meaning |\n|---|---|---|\n"
-            )
-            .expect("a string takes every line");
-            let mut rows: Vec<&Field> = fields(dialect).collect();
-            rows.sort_by_key(|field| field.path);
-            for field in rows {
-                let answer = match field.answer {
-                    Answer::Honoured => "honoured",
-                    Answer::Routes => "routes",
-                    Answer::Refused => "refused",
-                };
-                writeln!(page, "| `{}` | {answer} | {} |", field.path, field.meaning)
-                    .expect("a string takes every line");
-            }
-            page.push_str(note(dialect.name));
+            try_out(dialect, &base, field, answer);
         }
     }
-    page
+}
+
+/// Every place of a schema that has rules, with them.
+fn rules<'v>(schema: &'v Value, found: &mut Vec<&'v Value>) {
+    if let Some(Value::Array(rules)) = schema.get("x-kubernetes-validations") {
+        found.extend(rules);
+    }
+    match schema {
+        Value::Object(entries) => entries.values().for_each(|entry| rules(entry, found)),
+        Value::Array(items) => items.iter().for_each(|item| rules(item, found)),
+        _ => {}
+    }
 }
 
 #[test]
-fn the_page_says_what_the_lists_say() {
-    let file = repository(PAGE);
-    if std::env::var("MUSTER_UPDATE_GOLDEN").is_ok() {
-        std::fs::write(&file, page()).expect("the page can be written");
+fn every_rule_names_its_field() {
+    for (resource, count) in RESOURCES.iter().zip([2 * 13, 9, 2, 35]) {
+        let definition = definition(resource, &json!({}));
+        let mut found = Vec::new();
+        rules(&definition, &mut found);
+        assert_eq!(found.len(), count, "{}", resource.group);
+        for rule in found {
+            let message = rule["message"].as_str().expect("a rule has a message");
+            let (path, problem) = message.split_once(": ").expect("a path and a problem");
+            let is_path = path == "metadata.name" || path.starts_with("spec.");
+            assert!(is_path && !problem.is_empty(), "{message}");
+        }
     }
-    let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(written, page(), "run this test with MUSTER_UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn every_parameter_of_the_component_has_its_default() {
+    let definition = definition(&openmpi_v1alpha1::RESOURCE, &json!({}));
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let parameters = &schema["properties"]["spec"]["properties"];
+    assert_eq!(parameters.as_object().map(serde_json::Map::len), Some(29));
+    for (name, default) in [
+        ("workers", json!(4)),
+        ("gpu", json!(0)),
+        ("cpu", json!("null")),
+        ("memory", json!("null")),
+        ("nodeSelector", json!("null")),
+        ("initTimeout", json!(300)),
+        ("imagePullPolicy", json!("IfNotPresent")),
+        ("schedulerName", json!("default-scheduler")),
+        ("controllerImage", json!("jiez/openmpi-controller:0.0.3")),
+        ("volumes", json!([])),
+        ("useHostNetwork", json!("false")),
+        ("exec", json!("null")),
+    ] {
+        assert_eq!(parameters[name]["default"], default, "{name}");
+    }
 }

@@ -56,7 +56,7 @@ const TABLE: &[Row] = &[
         &["planner", "dialects", "controller", "minicluster"],
     ),
     row("simulator", false, &["planner", "dialects", "minicluster"]),
-    row("xtask", false, &[]),
+    row("xtask", false, &["dialects"]),
     row("e2e", false, ALL),
     row("bench", false, ALL),
 ];

@@ -1,12 +1,12 @@
 //! Which files there may be and which must be there: no `mod.rs`, no module whose name says
-//! nothing, the same four files for every dialect, a transcript beside every scenario.
+//! nothing, the same five files for every dialect, a transcript beside every scenario.
 
 use super::Violation;
 use super::tree::{File, Tree};
 
 const SAYS_NOTHING: [&str; 6] = ["util", "utils", "helper", "helpers", "common", "misc"];
 const DIALECTS: &str = "crates/dialects/src/";
-const DIALECT_FILES: [&str; 4] = ["types", "defaults", "lower", "report"];
+const DIALECT_FILES: [&str; 5] = ["fields", "types", "defaults", "lower", "report"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let code = tree
@@ -79,7 +79,7 @@ fn missing_dialect_files(tree: &Tree, file: &File) -> Vec<Violation> {
                 .contains(&format!("{DIALECTS}{module}/{name}.rs"))
         })
         .map(|name| {
-            let advice = format!("the dialect has no {module}/{name}.rs: each has the same four");
+            let advice = format!("the dialect has no {module}/{name}.rs: each has the same five");
             Violation::new(&file.path, line, advice)
         })
         .collect()
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dialect_without_one_of_its_four_files_is_found() {
+    fn a_dialect_without_one_of_its_five_files_is_found() {
         let row = (
             "crates/dialects/src/x_v1.rs",
             "//! X.\npub const DIALECT: Dialect = X;\n",

@@ -15,11 +15,11 @@ use super::types::{self, MpiJob, Template};
 use super::{API_VERSION, KIND, defaults};
 use crate::FieldError;
 
-const WORKERS_MAX: i64 = 10_000;
+pub(super) const WORKERS_MAX: i64 = 10_000;
 /// Pods carry the StatefulSet's name and a hash of eleven characters in a label of 63.
 const NAME_BYTES_MAX: usize = 63 - "-worker".len() - 11;
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
-const CLEAN_POD_POLICIES: [&str; 3] = ["None", "Running", "All"];
+pub(super) const CLEAN_POD_POLICIES: [&str; 3] = ["None", "Running", "All"];
 
 /// What was asked for, or everything that is wrong with it.
 pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {

@@ -4,33 +4,8 @@
 use serde_json::Value;
 
 use crate::FieldError;
-use crate::field::Field;
 use crate::reader::{Place, Reader};
 use crate::template;
-
-/// What becomes of every field.
-pub(super) const FIELDS: &[Field] = &[
-    Field::honoured(
-        "spec.numWorkers",
-        r#"3"#,
-        "How many workers; at least 1. May be changed: StatefulSet, host list and rights follow.",
-    ),
-    Field::honoured(
-        "spec.launcherTemplate",
-        r#"{"spec": {"containers": [{"name": "l", "image": "b"}]}}"#,
-        "The launcher's pod. An edit counts when that pod is deleted and made again.",
-    ),
-    Field::honoured(
-        "spec.workerTemplate",
-        r#"{"spec": {"containers": [{"name": "w", "image": "b"}]}}"#,
-        "The workers' pods, untouched but for labels and restartPolicy Always. An edit replaces them.",
-    ),
-    Field::honoured(
-        "spec.muster.cleanPodPolicy",
-        r#""Running""#,
-        "Running or All: workers go when the launcher has ended, and come back for another; None if not set.",
-    ),
-];
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 
 use crate::{FieldError, muster_fields};
 
-use super::DIALECT_NAMES;
+use super::RESOURCE;
 use super::wire::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 
 /// More workers than this fit neither the host list's ConfigMap nor, for most names, a name.
@@ -12,7 +12,7 @@ pub(crate) const WORKERS_MAX: i64 = 10_000;
 pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
-const MPIS: [&str; 3] = ["Intel", "MPICH", "OpenMPI"];
+pub(crate) const MPIS: [&str; 3] = ["Intel", "MPICH", "OpenMPI"];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The workers' entry.
@@ -124,7 +124,8 @@ pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
     if !spec.muster.dialect.is_empty() {
         let path = "spec.muster.dialect";
-        word(path, &spec.muster.dialect, &DIALECT_NAMES, errors);
+        let names: Vec<&str> = RESOURCE.dialects.iter().map(|row| row.name).collect();
+        word(path, &spec.muster.dialect, &names, errors);
     }
     main_container(job, errors);
     muster_fields::check(&spec.muster, errors);

@@ -20,8 +20,8 @@ use super::{API_VERSION, KIND, defaults};
 use crate::FieldError;
 use crate::names::dns_1035_problems;
 
-const WORKERS_MAX: i64 = 10_000;
-const GPUS_MAX: i64 = 1024;
+pub(super) const WORKERS_MAX: i64 = 10_000;
+pub(super) const GPUS_MAX: i64 = 1024;
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 
 /// Everything about a job that needs no second look.

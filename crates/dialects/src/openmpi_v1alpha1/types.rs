@@ -2,17 +2,13 @@
 //! means that a parameter is not set; strings may be written as numbers and numbers as strings. What has
 //! another shape is an error that names its path. Fills in nothing and judges no value.
 
-mod field_list;
-
 use serde_json::Value;
 
 use crate::FieldError;
 use crate::reader::{Place, Reader};
 
-pub(super) use field_list::FIELDS;
-
 /// How the component spelled a parameter that is not set.
-const UNSET: &str = "null";
+pub(super) const UNSET: &str = "null";
 
 /// An OpenMPI object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +29,7 @@ pub struct OpenMpi {
 
 /// `spec`: the parameters, each under its own name.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "field_list.rs says what each parameter means")]
+#[expect(missing_docs, reason = "fields.rs says what each parameter means")]
 pub struct Parameters {
     pub name: Option<String>,
     pub namespace: Option<String>,

@@ -27,11 +27,11 @@ use crate::{FieldError, muster_fields};
 pub(super) const LAUNCHER: &str = "launcher";
 /// Type of the workers' replicas.
 pub(super) const WORKER: &str = "worker";
-const REPLICA_TYPES: [&str; 2] = [LAUNCHER, WORKER];
-const WORKERS_MAX: i64 = 10_000;
+pub(super) const REPLICA_TYPES: [&str; 2] = [LAUNCHER, WORKER];
+pub(super) const WORKERS_MAX: i64 = 10_000;
 /// Of the scheduler's groups.
-const PRIORITIES: RangeInclusive<i64> = 0..=100;
-const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+pub(super) const PRIORITIES: RangeInclusive<i64> = 0..=100;
+pub(super) const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 
 /// What was asked for, or everything that is wrong with it.
 pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {

@@ -2,8 +2,6 @@
 //! this one version has had. A field of the wrong shape is an error that names its path, and then
 //! counts as absent. Fills in nothing and judges no value.
 
-mod field_list;
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -12,8 +10,6 @@ use crate::FieldError;
 use crate::muster_fields::{self, Muster};
 use crate::reader::{Place, Reader};
 use crate::template;
-
-pub(super) use field_list::FIELDS;
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]

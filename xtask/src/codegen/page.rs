@@ -1,0 +1,58 @@
+//! The tables of docs/dialects.md, one for each dialect, from its list of fields. Everything else on the
+//! page is written by hand and stays.
+
+use std::fmt::Write as _;
+
+use dialects::{Dialect, RESOURCES, Resource};
+
+/// Where the page is, in the repository.
+pub(crate) const FILE: &str = "docs/dialects.md";
+
+/// The page with current tables. A dialect that has no section yet gets one at the end.
+pub(crate) fn text(page: &str) -> String {
+    let all = RESOURCES.iter();
+    let all = all.flat_map(|resource| resource.dialects.iter().map(move |row| (resource, row)));
+    all.fold(page.to_owned(), |page, (resource, dialect)| {
+        with_table(&page, resource, dialect)
+    })
+}
+
+fn with_table(page: &str, resource: &Resource, dialect: &Dialect) -> String {
+    let (group, version, kind) = (resource.group, dialect.version, resource.kind);
+    let head = format!("## `{group}/{version} {kind}`\n\n");
+    let table = table(dialect);
+    match page.split_once(&head) {
+        Some((before, after)) => {
+            let old = after.split_inclusive('\n');
+            let after: String = old.skip_while(|line| line.starts_with('|')).collect();
+            format!("{before}{head}{table}{after}")
+        }
+        None => format!("{page}\n{head}{table}"),
+    }
+}
+
+fn table(dialect: &Dialect) -> String {
+    let fields = dialect.fields.iter().copied().flatten();
+    let mut rows: Vec<_> = fields
+        .filter_map(|field| Some((field.path, field.answer?.as_str(), field.meaning)))
+        .collect();
+    rows.sort_unstable();
+    let mut table = String::from("| field | | meaning |\n|---|---|---|\n");
+    for (path, answer, meaning) in rows {
+        writeln!(table, "| `{path}` | {answer} | {meaning} |").expect("a string takes every line");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_keeps_its_prose_and_gets_every_table() {
+        let written = text("# Title\n");
+        assert_eq!(text(&written), written, "a second time changes nothing");
+        let edited = written.replace("| honoured |", "| ignored |") + "\nProse.\n";
+        assert_eq!(text(&edited), written + "\nProse.\n");
+    }
+}
