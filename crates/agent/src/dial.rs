@@ -8,8 +8,9 @@ use rustls::Connection;
 use thiserror::Error;
 
 use crate::frame::Frame;
-use crate::frame_stream::{FrameStream, StreamError};
+use crate::frame_stream::FrameStream;
 use crate::identity::Client;
+use crate::socket::StreamError;
 
 /// A worker that answers does so far sooner; a packet that was lost is sent again by then.
 const TRY_MAX: Duration = Duration::from_secs(4);

@@ -242,7 +242,8 @@ impl Material {
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+/// All certificates of a file.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let cannot_read = || format!("cannot read certificates in {}", file.display());
     let found: Vec<_> = CertificateDer::pem_file_iter(file)
         .with_context(cannot_read)?

@@ -3,8 +3,6 @@
 //! ours; never 0 unless the command said so. Must not know who calls it.
 
 mod api_server;
-mod http;
-mod link;
 mod session;
 mod status;
 mod web_socket;
@@ -15,9 +13,8 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use self::api_server::{ApiServer, Target};
-use self::http::Refusal;
-use self::session::{Session, SessionEnd};
+use self::api_server::{ApiError, ApiServer, Target};
+use self::session::SessionEnd;
 use crate::poll::poll;
 use crate::signals::Signals;
 use crate::{contract, daemon};
@@ -41,7 +38,7 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         }
     };
     match call(&pod, &command) {
-        Ok(SessionEnd::Ended(code)) => code,
+        Ok(SessionEnd::Exited(code)) => code,
         Ok(SessionEnd::Stopped(signal)) => 128 | u8::try_from(signal & 0x7f).unwrap_or_default(),
         Err(error) => {
             eprintln!("muster-agent: cannot run on {pod}: {error:#}");
@@ -104,22 +101,22 @@ fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
         }
         // The kubelet renews the token while we wait.
         let server = ApiServer::of_environment()?;
-        let refusal = match server.exec(&target, until) {
-            Ok(socket) => return Session::new(socket, signals).run(),
-            Err(refusal) => refusal,
+        let error = match server.exec(&target, until) {
+            Ok(socket) => return session::run(socket, &signals),
+            Err(error) => error,
         };
-        match &refusal {
-            Refusal::Answered { code: 400, message }
+        match &error {
+            ApiError::Answered { code: 400, message }
                 if target.container.is_none() && message.contains("container name must be") =>
             {
                 target.container = Some(server.container(pod, message, until)?);
             }
-            _ if refusal.may_pass() && Instant::now() + pause < until => {
+            _ if error.is_retryable() && Instant::now() + pause < until => {
                 // A signal ends the pause.
                 poll(&mut [PollFd::new(&signals, PollFlags::IN)], pause)?;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
-            _ => return Err(refusal.into()),
+            _ => return Err(error.into()),
         }
     }
 }

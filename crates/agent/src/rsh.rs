@@ -3,7 +3,7 @@
 //! for ever on a shim that did nothing and said 0. Must not know how a worker serves.
 
 mod callback_address;
-pub(crate) mod session;
+mod session;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::session_record::{SessionRecord, State};
 use crate::signals::Signals;
 use crate::ssh_args::{self, RemoteCommand, SshArgs};
 use crate::{contract, daemon, dial};
-use session::{Session, SessionEnd, WorkerEvent};
+use session::{End, WorkerEvent};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
@@ -90,8 +90,8 @@ impl Shim {
             return self.unreachable(&error);
         }
         self.note(State::Started);
-        let session = Session::new(stream, signals, !self.call.no_stdin);
-        let end = session.run(|event| {
+        let reads_input = !self.call.no_stdin;
+        let end = session::run(stream, &signals, reads_input, |event| {
             match event {
                 WorkerEvent::Rank(rank, state) => self.record.saw(rank, state),
                 WorkerEvent::Failed(ending) => self.record.state = State::Ended(ending),
@@ -162,7 +162,7 @@ impl Shim {
         Ok(callback_address::by_address(
             command,
             &name,
-            stream.local_address()?,
+            stream.socket.local_address()?,
         ))
     }
 
@@ -173,19 +173,19 @@ impl Shim {
         contract::EXIT_SHIM_FAILED
     }
 
-    fn conclude(&mut self, end: SessionEnd) -> u8 {
+    fn conclude(&mut self, end: End) -> u8 {
         match end {
-            SessionEnd::Ended(ending) => {
+            End::Remote(Ok(ending)) => {
                 self.note(State::Ended(ending));
                 ending.shell_code()
             }
-            SessionEnd::Refused(why) => self.unreachable(&anyhow::Error::msg(why)),
-            SessionEnd::Lost(error) => {
+            End::Remote(Err(why)) => self.unreachable(&anyhow::Error::msg(why)),
+            End::Lost(error) => {
                 complain(&format!("lost {}: {error}", self.call.host));
                 self.note(State::Lost(error.to_string()));
                 contract::EXIT_SHIM_FAILED
             }
-            SessionEnd::Stopped(signal) => {
+            End::Signal(signal) => {
                 self.note(State::Stopped);
                 128 | u8::try_from(signal & 0x7f).unwrap_or_default()
             }

@@ -1,36 +1,29 @@
-//! Data in and out of an S3 store: whole trees of files, by the addresses that people write. Decides what
-//! is copied where and what is tried again; how a request is made is below. Must not know jobs.
+//! Copies trees of files from and to an S3 store, by the addresses that people write. Decides what is
+//! copied where and what is retried; how a request is made is below. Must not know jobs.
 
 mod address;
-mod calendar;
 mod client;
-mod http;
 mod sign;
 mod xml;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use address::Address;
-use client::{Client, Refusal};
+use client::{Client, S3Error};
 
 /// How often a request is made that fails for a reason that may pass.
 const TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Signals between the sidecar and its worker are nobody's data.
-const NOT_DATA: &str = ".openmpi-controller";
 
-/// The copying is no longer wanted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stop;
-
-/// Asked between files.
-pub(crate) type Wanted<'a> = &'a dyn Fn() -> Option<Stop>;
+/// Whether to stop; called between files.
+pub(crate) type ShouldStop<'a> = &'a dyn Fn() -> bool;
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,42 +39,41 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Whether something can be an address.
+/// Fails if the text is not an address.
 pub(crate) fn check(address: &str) -> Result<()> {
     Address::of(address).map(drop)
 }
 
-/// An S3 store, and the right to use it.
+/// An S3 store, and the credentials for it.
 pub(crate) struct Store {
     client: Client,
 }
 
 impl Store {
-    /// As the usual variables have it.
+    /// As AWS's usual variables describe it.
     pub(crate) fn of_environment() -> Result<Self> {
         let client = Client::of_environment()?;
         Ok(Self { client })
     }
 
-    /// Every object below the address becomes a file below the directory.
-    pub(crate) fn download(&self, from: &str, to: &Path, wanted: Wanted<'_>) -> Result<Tally> {
+    /// Makes a file below the directory from every object below the address.
+    pub(crate) fn download(&self, from: &str, to: &Path, stop: ShouldStop<'_>) -> Result<Tally> {
         let from = Address::of(from)?;
         fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
         let prefix = from.prefix();
         let mut tally = Tally::default();
         let mut token = None;
         loop {
-            let page = again(|| self.client.list(&from.bucket, &prefix, token.as_deref()))?;
-            for object in page.objects {
-                ensure!(wanted().is_none(), "it is no longer wanted");
-                let name = object.key.strip_prefix(&prefix).unwrap_or(&object.key);
+            let page = retry(|| self.client.list(&from.bucket, &prefix, token.as_deref()))?;
+            for key in page.keys {
+                ensure!(!stop(), "it is no longer wanted");
+                let name = key.strip_prefix(&prefix).unwrap_or(&key);
                 if name.is_empty() || name.ends_with('/') {
-                    continue; // consoles make such objects, to show folders
+                    continue; // consoles make objects of this kind to show folders
                 }
                 let file = inside(to, name)?;
-                let bytes = again(|| self.fetch(&from.bucket, &object.key, &file))?;
+                tally.bytes += retry(|| self.fetch(&from.bucket, &key, &file))?;
                 tally.files += 1;
-                tally.bytes += bytes;
             }
             token = page.next;
             if token.is_none() {
@@ -94,7 +86,7 @@ impl Store {
         Ok(tally)
     }
 
-    /// Under another name until it is whole, so that nobody reads half a file.
+    /// Writes under another name until the file is complete, so that nobody reads half of it.
     fn fetch(&self, bucket: &str, key: &str, file: &Path) -> Result<u64> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)
@@ -111,25 +103,30 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Every file of the directory, or the file, becomes an object below the address.
-    pub(crate) fn upload(&self, from: &Path, to: &str, wanted: Wanted<'_>) -> Result<Tally> {
+    /// Makes an object below the address from every file of the directory, or from the one file.
+    /// Leaves out directories of the name `except`.
+    pub(crate) fn upload(
+        &self,
+        from: &Path,
+        to: &str,
+        except: &str,
+        stop: ShouldStop<'_>,
+    ) -> Result<Tally> {
         let to = Address::of(to)?;
         let prefix = to.prefix();
         let mut files = Vec::new();
         if from.is_dir() {
-            collect(from, "", &mut files, &mut BTreeSet::new())?;
+            collect(from, "", except, &mut files, &mut BTreeSet::new())?;
         } else {
             let name = from.file_name().and_then(|name| name.to_str());
-            files.push((
-                name.context("its name is no text")?.to_owned(),
-                from.to_owned(),
-            ));
+            let name = name.context("its name is not UTF-8")?;
+            files.push((name.to_owned(), from.to_owned()));
         }
         let mut tally = Tally::default();
         for (name, file) in files {
-            ensure!(wanted().is_none(), "this pod is told to end");
+            ensure!(!stop(), "this pod was told to end");
             let key = format!("{prefix}{name}");
-            let bytes = again(|| self.client.put(&to.bucket, &key, &file));
+            let bytes = retry(|| self.client.put(&to.bucket, &key, &file));
             tally.bytes += bytes.with_context(|| format!("file {}", file.display()))?;
             tally.files += 1;
         }
@@ -149,10 +146,11 @@ fn inside(directory: &Path, name: &str) -> Result<PathBuf> {
     Ok(directory.join(name))
 }
 
-/// Files by their names below the directory, in order. Links are followed, each directory once.
+/// Files by their names below the directory, in order. Follows links, but enters each directory once.
 fn collect(
     directory: &Path,
     prefix: &str,
+    except: &str,
     files: &mut Vec<(String, PathBuf)>,
     seen: &mut BTreeSet<PathBuf>,
 ) -> Result<()> {
@@ -170,19 +168,19 @@ fn collect(
         let (path, name) = (entry.path(), entry.file_name());
         let Some(name) = name.to_str() else {
             bail!(
-                "the name of {} is no text, so no object can have it",
+                "the name of {} is not UTF-8, so no object can have it",
                 path.display()
             );
         };
         let Ok(about) = fs::metadata(&path) else {
             eprintln!(
-                "muster-agent: {} leads nowhere and is left out",
+                "muster-agent: {} is a broken link and is left out",
                 path.display()
             );
             continue;
         };
-        if about.is_dir() && name != NOT_DATA {
-            collect(&path, &format!("{prefix}{name}/"), files, seen)?;
+        if about.is_dir() && name != except {
+            collect(&path, &format!("{prefix}{name}/"), except, files, seen)?;
         } else if about.is_file() {
             files.push((format!("{prefix}{name}"), path));
         }
@@ -190,39 +188,37 @@ fn collect(
     Ok(())
 }
 
-/// What may pass is tried again, after waits that grow.
-fn again<T>(request: impl Fn() -> Result<T>) -> Result<T> {
+/// Retries what may pass, after waits that grow.
+fn retry<T>(request: impl Fn() -> Result<T>) -> Result<T> {
     let mut wait = FIRST_WAIT;
-    for attempt in 1..=TRIES {
+    for _ in 1..TRIES {
         match request() {
-            Err(error) if attempt < TRIES && may_pass(&error) => {
-                eprintln!("muster-agent: {error:#}; again in {} s", wait.as_secs());
+            Err(error) if is_retryable(&error) => {
+                eprintln!("muster-agent: {error:#}; retrying in {} s", wait.as_secs());
                 std::thread::sleep(wait);
                 wait *= 2;
             }
             result => return result,
         }
     }
-    unreachable!("the last try returns")
+    request()
 }
 
 /// Connections break and servers are busy; a wrong key or a full disk stays as it is.
-fn may_pass(error: &anyhow::Error) -> bool {
-    if let Some(refusal) = error.downcast_ref::<Refusal>() {
-        return refusal.may_pass();
+fn is_retryable(error: &anyhow::Error) -> bool {
+    use io::ErrorKind as Kind;
+    if let Some(error) = error.downcast_ref::<S3Error>() {
+        return error.is_retryable();
     }
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| {
-        use std::io::ErrorKind as Kind;
-        let lasting = [
-            Kind::InvalidData, // a certificate that is not trusted
-            Kind::StorageFull,
-            Kind::PermissionDenied,
-            Kind::NotFound,
-            Kind::InvalidInput,
-        ];
-        !lasting.contains(&error.kind())
-    })
+    let lasting = [
+        Kind::InvalidData, // a certificate that is not trusted
+        Kind::StorageFull,
+        Kind::PermissionDenied,
+        Kind::NotFound,
+        Kind::InvalidInput,
+    ];
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| !lasting.contains(&error.kind()))
 }
 
 #[cfg(test)]
@@ -243,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_not_tried_again() {
-        let error = |kind: std::io::ErrorKind| anyhow::Error::from(std::io::Error::from(kind));
-        assert!(may_pass(&error(std::io::ErrorKind::ConnectionReset)));
-        assert!(!may_pass(&error(std::io::ErrorKind::StorageFull)));
+        let error = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        assert!(is_retryable(&error(io::ErrorKind::ConnectionReset)));
+        assert!(!is_retryable(&error(io::ErrorKind::StorageFull)));
     }
 }

@@ -1,6 +1,6 @@
 //! `attend`: the sidecar of a worker that ends by itself. Decides when the worker may start (the GPU
 //! driver is there, data is downloaded) and when it must end (the job is over, data is uploaded), and
-//! says so by two files that the worker's script waits for. Whatever becomes of it, the worker ends.
+//! tells the worker's script by two files. Whatever happens to the sidecar, the worker ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,67 +12,63 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::contract;
 use crate::poll::poll;
-use crate::s3::{self, Stop};
 use crate::signals::Signals;
+use crate::{contract, s3};
 
-/// In the directory that it shares with the worker, which is where it is started.
+/// In the directory that the sidecar shares with the worker.
 const SIGNALS: &str = ".openmpi-controller";
 const MAY_START: &str = "SIGCONT";
 const MUST_END: &str = "SIGTERM";
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// What the component's script and sidecar exit with when initialisation takes too long.
+/// What the worker's script, too, exits with when initialisation takes too long.
 const EXIT_TIMEOUT: u8 = 124;
 const EXIT_FAILED: u8 = 1;
 
-/// What the words ask for, as the component's own sidecar took them.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Order {
+struct Options {
     namespace: String,
-    master: String,
+    job: String,
     gpus: u32,
     timeout: Duration,
     download: Option<(String, String)>,
     upload: Option<(String, String)>,
 }
 
-/// Attends until the job is over. Returns the container's exit code.
+/// Runs until the job is over. Returns the container's exit code.
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
-    let order = Order::of(words)?;
+    let options = Options::parse(words)?;
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let worker = Worker::here()?;
-    let ended = attend(&order, &worker, &signals);
-    let (exit, why) = match ended {
+    let worker = Worker::new(SIGNALS)?;
+    let (exit, why) = match attend(&options, &worker, &signals) {
         Ok(exit) => (exit, String::new()),
         Err(error) => (EXIT_FAILED, format!("{error:#}")),
     };
     if !why.is_empty() {
-        eprintln!("muster-agent: {why}");
-        last_words(&why);
+        report(&why);
     }
-    // Last, because the worker ends with it, and may say why.
+    // Last, because the worker ends with this file, and may print what it holds.
     worker.tell(MUST_END, &why).map(|()| exit)
 }
 
-fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
-    let transfers = order.download.is_some() || order.upload.is_some();
+fn attend(options: &Options, worker: &Worker, signals: &Signals) -> Result<u8> {
+    let transfers = options.download.is_some() || options.upload.is_some();
     let store = transfers.then(s3::Store::of_environment).transpose()?;
     // What would fail at the end fails now, while nothing is lost by it.
     let addresses = [
-        order.download.as_ref().map(|(from, _)| from),
-        order.upload.as_ref().map(|(_, to)| to),
+        options.download.as_ref().map(|(from, _)| from),
+        options.upload.as_ref().map(|(_, to)| to),
     ];
     for address in addresses.into_iter().flatten() {
         s3::check(address)?;
     }
     let watch = Watch { signals };
-    if let Some(exit) = await_driver(order, &watch) {
+    if let Some(exit) = await_driver(options, &watch) {
         return Ok(exit);
     }
-    if let (Some(store), Some((from, to))) = (&store, &order.download) {
+    if let (Some(store), Some((from, to))) = (&store, &options.download) {
         let began = Instant::now();
-        let tally = store.download(from, Path::new(to), &|| watch.stop());
+        let tally = store.download(from, Path::new(to), &|| watch.should_stop());
         let tally = tally.with_context(|| format!("cannot download {from} to {to}"))?;
         println!(
             "downloaded {tally} from {from} to {to} in {:.1} s",
@@ -80,40 +76,40 @@ fn attend(order: &Order, worker: &Worker, signals: &Signals) -> Result<u8> {
         );
     }
     worker.tell(MAY_START, "")?;
-    println!("ready; waiting for the end of {}", order.master);
+    println!("ready; waiting for the end of {}", options.job);
     let end = watch.until_end();
     println!("the job is over: {end}");
-    if let (Some(store), Some((from, to))) = (&store, &order.upload) {
-        let to = order.destination(to)?;
+    if let (Some(store), Some((from, to))) = (&store, &options.upload) {
+        let to = options.destination(to)?;
         if !Path::new(from).exists() {
             println!("{from} is not there, so nothing is uploaded");
             return Ok(0);
         }
-        let tally = store.upload(Path::new(from), &to, &|| watch.told_to_stop());
+        let tally = store.upload(Path::new(from), &to, SIGNALS, &|| watch.told_to_stop());
         let tally = tally.with_context(|| format!("cannot upload {from} to {to}"))?;
         println!("uploaded {tally} from {from} to {to}");
     }
     Ok(0)
 }
 
-/// A node may have its GPUs before it has their driver.
-fn await_driver(order: &Order, watch: &Watch<'_>) -> Option<u8> {
-    if order.gpus == 0 {
+/// Waits, since a node may have its GPUs before it has their driver. Returns an exit code if there is
+/// nothing more to wait for.
+fn await_driver(options: &Options, watch: &Watch<'_>) -> Option<u8> {
+    if options.gpus == 0 {
         return None;
     }
     let file = contract::variable(contract::DRIVER_FILE);
     let file = file.unwrap_or_else(|| contract::DRIVER_FILE_DEFAULT.to_owned());
-    let until = Instant::now() + order.timeout;
+    let until = Instant::now() + options.timeout;
     while !Path::new(&file).exists() {
-        if watch.stop().is_some() {
+        if watch.should_stop() {
             return Some(0);
         }
         if Instant::now() >= until {
-            let seconds = order.timeout.as_secs();
-            let words =
-                format!("initialisation: no NVIDIA driver within {seconds} s: {file} is not there");
-            eprintln!("muster-agent: {words}");
-            last_words(&words);
+            let seconds = options.timeout.as_secs();
+            report(&format!(
+                "initialisation: no NVIDIA driver within {seconds} s: {file} is not there"
+            ));
             return Some(EXIT_TIMEOUT);
         }
         watch.pause();
@@ -121,9 +117,9 @@ fn await_driver(order: &Order, watch: &Watch<'_>) -> Option<u8> {
     None
 }
 
-impl Order {
-    fn of(words: &[OsString]) -> Result<Self> {
-        let mut order = Self::default();
+impl Options {
+    fn parse(words: &[OsString]) -> Result<Self> {
+        let mut options = Self::default();
         let (mut download, mut upload) = ((None, None), (None, None));
         let mut words = words.iter();
         while let Some(option) = words.next() {
@@ -132,34 +128,34 @@ impl Order {
                 .with_context(|| format!("{} needs a value", option.display()))?;
             let value = value
                 .to_str()
-                .with_context(|| format!("{} is no text", value.display()))?;
+                .with_context(|| format!("{} is not UTF-8", value.display()))?;
             let text = || value.to_owned();
             let number = || {
                 value
                     .parse()
-                    .with_context(|| format!("{value} is no number"))
+                    .with_context(|| format!("{value} is not a number"))
             };
             match option.as_bytes() {
-                b"--namespace" => order.namespace = text(),
-                b"--master" => order.master = text(),
-                b"--num-gpus" => order.gpus = number()?,
-                b"--timeout-secs" => order.timeout = Duration::from_secs(number()?.into()),
+                b"--namespace" => options.namespace = text(),
+                b"--master" => options.job = text(),
+                b"--num-gpus" => options.gpus = number()?,
+                b"--timeout-secs" => options.timeout = Duration::from_secs(number()?.into()),
                 b"--download-data-from" => download.0 = Some(text()),
                 b"--download-data-to" => download.1 = Some(text()),
                 b"--upload-data-from" => upload.0 = Some(text()),
                 b"--upload-data-to" => upload.1 = Some(text()),
-                _ => bail!("attend does not know {}", option.display()),
+                _ => bail!("attend has no option {}", option.display()),
             }
         }
-        order.download = download.0.zip(download.1);
-        order.upload = upload.0.zip(upload.1);
-        Ok(order)
+        options.download = download.0.zip(download.1);
+        options.upload = upload.0.zip(upload.1);
+        Ok(options)
     }
 
-    /// Every pod has its own place below the address: `/namespace/name/pod`.
+    /// Every pod has its own place below the address: `/namespace/job/pod`.
     fn destination(&self, address: &str) -> Result<String> {
         let pod = contract::variable(contract::POD).context("MUSTER_POD names no pod")?;
-        let name = self.master.strip_suffix("-master").unwrap_or(&self.master);
+        let name = self.job.strip_suffix("-master").unwrap_or(&self.job);
         let address = address.trim_end_matches('/');
         Ok(format!("{address}/{}/{name}/{pod}", self.namespace))
     }
@@ -171,8 +167,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn here() -> Result<Self> {
-        let signals = std::env::current_dir()?.join(SIGNALS);
+    fn new(signal_dir: &str) -> Result<Self> {
+        let signals = std::env::current_dir()?.join(signal_dir);
         fs::create_dir_all(&signals)
             .with_context(|| format!("cannot make {}", signals.display()))?;
         Ok(Self { signals })
@@ -184,13 +180,13 @@ impl Worker {
     }
 }
 
-/// What may happen while it waits: the job ends, or the pod is told to.
+/// What may happen while the sidecar waits: the job ends, or the kubelet ends the pod.
 struct Watch<'a> {
     signals: &'a Signals,
 }
 
 impl Watch<'_> {
-    /// How the job ended, once the operator has said so.
+    /// How the job ended, once the operator has written that.
     fn end(&self) -> Option<String> {
         let file = contract::variable(contract::END_FILE);
         let file = file.unwrap_or_else(|| contract::END_FILE_DEFAULT.to_owned());
@@ -198,12 +194,12 @@ impl Watch<'_> {
         Some(end.trim().to_owned()).filter(|end| !end.is_empty())
     }
 
-    fn told_to_stop(&self) -> Option<Stop> {
-        (!self.signals.take().is_empty()).then_some(Stop)
+    fn told_to_stop(&self) -> bool {
+        !self.signals.take().is_empty()
     }
 
-    fn stop(&self) -> Option<Stop> {
-        self.told_to_stop().or_else(|| self.end().map(|_| Stop))
+    fn should_stop(&self) -> bool {
+        self.told_to_stop() || self.end().is_some()
     }
 
     fn until_end(&self) -> String {
@@ -211,8 +207,8 @@ impl Watch<'_> {
             if let Some(end) = self.end() {
                 return end;
             }
-            if self.told_to_stop().is_some() {
-                return "this pod is told to end".to_owned();
+            if self.told_to_stop() {
+                return "this pod was told to end".to_owned();
             }
             self.pause();
         }
@@ -226,12 +222,13 @@ impl Watch<'_> {
     }
 }
 
-/// For the operator, which reads them from the container's end.
-fn last_words(words: &str) {
+/// Writes a message to the log, and to the termination log for the operator.
+fn report(message: &str) {
+    eprintln!("muster-agent: {message}");
     let file = contract::variable(contract::TERMINATION_LOG);
     let file = file.unwrap_or_else(|| contract::TERMINATION_LOG_DEFAULT.into());
-    let end = words.floor_char_boundary(words.len().min(contract::TERMINATION_BYTES_MAX));
-    if let Err(error) = fs::write(&file, &words[..end])
+    let end = message.floor_char_boundary(message.len().min(contract::TERMINATION_BYTES_MAX));
+    if let Err(error) = fs::write(&file, &message[..end])
         && error.kind() != std::io::ErrorKind::NotFound
     {
         eprintln!("muster-agent: cannot write to {file}: {error}");
@@ -242,41 +239,33 @@ fn last_words(words: &str) {
 mod tests {
     use super::*;
 
-    fn order(words: &[&str]) -> Result<Order> {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Order::of(&words)
+    fn options(line: &str) -> Result<Options> {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        Options::parse(&words)
     }
 
     #[test]
-    fn the_words_of_the_component_are_understood() -> Result<()> {
-        let words = [
-            "--namespace",
-            "n",
-            "--master",
-            "a-master",
-            "--num-gpus",
-            "2",
-            "--timeout-secs",
-            "300",
-            "--download-data-from",
-            "s3://b/in",
-            "--download-data-to",
-            "in",
-        ];
-        let order = order(&words)?;
-        assert_eq!((order.gpus, order.timeout.as_secs()), (2, 300));
-        assert_eq!(
-            order.download,
-            Some(("s3://b/in".to_owned(), "in".to_owned()))
-        );
-        assert_eq!(order.upload, None);
+    fn options_come_in_pairs_and_a_transfer_needs_both_ends() -> Result<()> {
+        let options = options(
+            "--namespace n --master a-master --num-gpus 2 --timeout-secs 300 \
+             --download-data-from s3://b/in --download-data-to in --upload-data-from out",
+        )?;
+        let wanted = Options {
+            namespace: "n".to_owned(),
+            job: "a-master".to_owned(),
+            gpus: 2,
+            timeout: Duration::from_secs(300),
+            download: Some(("s3://b/in".to_owned(), "in".to_owned())),
+            upload: None,
+        };
+        assert_eq!(options, wanted);
         Ok(())
     }
 
     #[test]
-    fn words_that_it_does_not_know_are_refused() {
-        assert!(order(&["--verbose", "1"]).is_err());
-        assert!(order(&["--num-gpus", "many"]).is_err());
-        assert!(order(&["--namespace"]).is_err());
+    fn unknown_options_are_refused() {
+        for line in ["--verbose 1", "--num-gpus many", "--namespace"] {
+            assert!(options(line).is_err(), "{line}");
+        }
     }
 }

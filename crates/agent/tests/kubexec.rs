@@ -414,6 +414,24 @@ fn a_server_that_is_busy_is_asked_again_and_one_that_stays_so_is_not_waited_for_
 }
 
 #[test]
+fn a_server_that_never_answers_whole_is_not_waited_for() {
+    let server = Server::new(|mut peer, _| {
+        peer.write(b"HTTP/1.1 101 Switching Protocols\r\n");
+        while peer.hear().is_some() {}
+    });
+    let output = server
+        .agent(&["w-0", "true"])
+        .env("MUSTER_CONNECT_TIMEOUT", "1")
+        .output();
+    let (code, _, err) = told(&output.unwrap());
+    assert_eq!(code, Some(255));
+    assert_eq!(
+        err,
+        "muster-agent: cannot run on w-0: the API server: no answer in time\n"
+    );
+}
+
+#[test]
 fn a_connection_that_breaks_is_never_success() {
     let server = Server::new(|mut peer, _| {
         peer.accept(V5);

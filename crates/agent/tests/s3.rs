@@ -394,7 +394,7 @@ fn credentials_that_are_not_there_are_named() {
     assert_eq!(code, Some(1));
     let words = worker.last_words();
     assert!(
-        words.contains("AWS_SECRET_ACCESS_KEY") && words.contains("s3Secret"),
+        words.contains("AWS_SECRET_ACCESS_KEY") && words.contains("Secret with the S3 credentials"),
         "{words}"
     );
 }

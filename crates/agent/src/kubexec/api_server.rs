@@ -2,28 +2,30 @@
 //! command is asked for; the token is sent to it and to nobody else.
 
 use std::fs;
-use std::net::ToSocketAddrs;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use anyhow::{Context, Result, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{percent_encode, utf8_percent_encode};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustls::RootCertStore;
+use serde_json::Value;
+use thiserror::Error;
 
-use super::http::{self, Refusal, Response};
-use super::link::Link;
 use super::web_socket::WebSocket;
-use crate::contract;
+use crate::http::{self, Answer, RESERVED, Request, Server};
+use crate::{contract, identity};
 
 /// The second cannot end a standard input, and is all that API servers before 1.30 have.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
-const HTTP: &str = "HTTP/1.1";
-/// Whoever speaks this gets an answer in one piece.
-const HTTP_WHOLE: &str = "HTTP/1.0";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// No answer of an API server to one of our requests is longer.
+const BODY_BYTES_MAX: u64 = 4 << 20;
 
 /// What is to run where.
 pub(super) struct Target<'a> {
@@ -33,20 +35,71 @@ pub(super) struct Target<'a> {
     pub(super) container: Option<String>,
 }
 
+/// Why there was no answer, or not the one that was asked for.
+#[derive(Debug, Error)]
+pub(super) enum ApiError {
+    #[error("the API server answered {code}: {message}")]
+    Answered { code: u16, message: String },
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(io::Error),
+    #[error(transparent)]
+    Other(anyhow::Error),
+}
+
+impl ApiError {
+    fn of(mut answer: Answer) -> Self {
+        let mut body = Vec::new();
+        // Half of an explanation is better than none.
+        let _ = answer.by_ref().take(BODY_BYTES_MAX).read_to_end(&mut body);
+        let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let message = match status["message"].as_str() {
+            Some(message) => message.to_owned(),
+            None => String::from_utf8_lossy(&body).trim().to_owned(),
+        };
+        Self::Answered {
+            code: answer.status,
+            message,
+        }
+    }
+
+    fn unconnected(error: io::Error) -> Self {
+        match error.kind() {
+            // The server can be reached, and will not be trusted more the next time.
+            io::ErrorKind::InvalidData => {
+                let error = anyhow::Error::new(error);
+                Self::Other(error.context("cannot make sure that it is the API server"))
+            }
+            io::ErrorKind::InvalidInput => Self::Other(error.into()),
+            _ => Self::Unreachable(error),
+        }
+    }
+
+    /// Whether a retry can help. Only where nothing was started for certain: a command whose request
+    /// went out may run, and must not run twice.
+    pub(super) fn is_retryable(&self) -> bool {
+        match self {
+            Self::Answered {
+                code: 429 | 503, ..
+            }
+            | Self::Unreachable(_) => true,
+            Self::Answered { code: 500, message } => message.contains("error dialing backend"),
+            Self::Answered { .. } | Self::Other(_) => false,
+        }
+    }
+}
+
 /// Where the API server is, and who we are.
 pub(super) struct ApiServer {
-    host: String,
-    port: u16,
+    server: Server,
     namespace: String,
     token: String,
-    tls: Arc<ClientConfig>,
 }
 
 impl ApiServer {
-    /// As the kubelet says it to every pod that has a service account.
+    /// As the kubelet describes it to every pod that has a service account.
     pub(super) fn of_environment() -> Result<Self> {
         let host = contract::variable(contract::API_SERVER_HOST);
-        let host = host.context("KUBERNETES_SERVICE_HOST is not set: this is no pod")?;
+        let host = host.context("KUBERNETES_SERVICE_HOST is not set: this is not a pod")?;
         let port = contract::variable(contract::API_SERVER_PORT);
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(443);
         let directory = contract::variable(contract::SERVICE_ACCOUNT_DIR);
@@ -62,136 +115,102 @@ impl ApiServer {
             })?;
             anyhow::Ok(text.trim().to_owned())
         };
-        let mut roots = RootCertStore::empty();
-        let authority = directory.join("ca.crt");
-        let cannot = || format!("cannot read certificates in {}", authority.display());
-        for certificate in CertificateDer::pem_file_iter(&authority).with_context(cannot)? {
-            roots.add(certificate.with_context(cannot)?)?;
+        let mut authorities = RootCertStore::empty();
+        for certificate in identity::certificates(&directory.join("ca.crt"))? {
+            authorities.add(certificate)?;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut tls = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        // A WebSocket begins in this version.
+        let mut tls = http::tls_config(authorities)?;
+        // A WebSocket starts in this version.
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            host,
-            port,
+            server: Server {
+                host,
+                port,
+                tls: Some(Arc::new(tls)),
+            },
             namespace: read("namespace")?,
             token: read("token")?,
-            tls: Arc::new(tls),
         })
     }
 
     /// Asks for the command; it runs when this returns.
-    pub(super) fn exec(&self, target: &Target<'_>, until: Instant) -> Result<WebSocket, Refusal> {
+    pub(super) fn exec(&self, target: &Target<'_>, until: Instant) -> Result<WebSocket, ApiError> {
         let mut path = format!(
             "/api/v1/namespaces/{}/pods/{}/exec?stdin=true&stdout=true&stderr=true",
             self.namespace, target.pod
         );
         if let Some(container) = &target.container {
-            path += &format!("&container={}", http::quoted(container.as_bytes()));
+            path += &format!("&container={}", utf8_percent_encode(container, RESERVED));
         }
         for word in [super::SHELL.as_bytes(), b"-c", target.command] {
-            path += &format!("&command={}", http::quoted(word));
+            path += &format!("&command={}", percent_encode(word, RESERVED));
         }
-        let mut link = self.link(until)?;
-        let mut key = [0; 16];
-        self.random(&mut key);
-        let upgrade = format!(
-            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: {}\r\nSec-WebSocket-Protocol: {}\r\n",
-            http::base64(&key),
-            PROTOCOLS.join(", ")
-        );
-        let response = self.ask(&mut link, HTTP, &path, &upgrade, until)?;
-        if response.code != 101 {
-            return Err(refusal(&response));
+        let upgrade = [
+            ("Connection", "Upgrade".to_owned()),
+            ("Upgrade", "websocket".to_owned()),
+            ("Sec-WebSocket-Version", "13".to_owned()),
+            ("Sec-WebSocket-Key", STANDARD.encode(random::<16>())),
+            ("Sec-WebSocket-Protocol", PROTOCOLS.join(", ")),
+        ];
+        let answer = self.ask(&path, &upgrade, until)?;
+        if answer.status != 101 {
+            return Err(ApiError::of(answer));
         }
-        let protocol = response
-            .header("sec-websocket-protocol")
-            .unwrap_or_default();
+        let protocol = answer.header("sec-websocket-protocol").unwrap_or_default();
         if !PROTOCOLS.contains(&protocol) {
-            let said = format!("the API server speaks {protocol:?} instead of {PROTOCOLS:?}");
-            return Err(Refusal::Other(anyhow::Error::msg(said)));
+            return Err(ApiError::Other(anyhow!(
+                "the API server speaks {protocol:?} instead of {PROTOCOLS:?}"
+            )));
         }
-        let mut mask = [0; 4];
-        self.random(&mut mask);
         let ends_input = protocol == PROTOCOLS[0];
-        Ok(WebSocket::new(link, response.rest, mask, ends_input))
+        Ok(WebSocket::new(answer.upgraded(), random(), ends_input))
     }
 
     /// The container that kubectl would choose: the one that the pod names, otherwise the first. The
-    /// API server lists them when it is not told one.
+    /// API server lists them when the request names none.
     pub(super) fn container(&self, pod: &str, listed: &str, until: Instant) -> Result<String> {
         let path = format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace);
-        let accept = format!("Accept: {METADATA}\r\nConnection: close\r\n");
-        let mut link = self.link(until)?;
-        let answer = self.ask(&mut link, HTTP_WHOLE, &path, &accept, until)?;
-        if answer.code != 200 {
-            return Err(refusal(&answer).into());
+        let mut answer = self.ask(&path, &[("Accept", METADATA.to_owned())], until)?;
+        if answer.status != 200 {
+            return Err(ApiError::of(answer).into());
         }
-        named(&answer.body)
+        named(answer.text(BODY_BYTES_MAX)?.as_bytes())
             .or_else(|| first(listed))
             .with_context(|| format!("the API server names no container of {pod}: {listed}"))
     }
 
-    fn link(&self, until: Instant) -> Result<Link, Refusal> {
-        let other = |error: anyhow::Error| Refusal::Other(error);
-        let name = ServerName::try_from(self.host.clone());
-        let name = name.map_err(|error| other(error.into()))?;
-        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
-        let addresses = addresses.map_err(Refusal::Unreachable)?;
-        let tls = ClientConnection::new(Arc::clone(&self.tls), name);
-        let tls = tls.map_err(|error| other(error.into()))?;
-        Link::connect(&addresses.collect::<Vec<_>>(), tls, until)
-    }
-
     fn ask(
         &self,
-        link: &mut Link,
-        version: &str,
-        path: &str,
-        headers: &str,
+        target: &str,
+        headers: &[(&'static str, String)],
         until: Instant,
-    ) -> Result<Response, Refusal> {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
+    ) -> Result<Answer, ApiError> {
+        let connection = self.server.connect(Some(until));
+        let connection = connection.map_err(ApiError::unconnected)?;
+        let own = [
+            ("Host", self.server.authority()),
+            ("Authorization", format!("Bearer {}", self.token)),
+        ];
+        let request = Request {
+            method: "GET",
+            target,
+            headers: &[&own, headers].concat(),
         };
-        let request = format!(
-            "GET {path} {version}\r\nHost: {host}:{}\r\nUser-Agent: muster-agent\r\n\
-             Authorization: Bearer {}\r\n{headers}\r\n",
-            self.port, self.token
-        );
-        link.send(request.as_bytes())?;
-        http::response(link, until)
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        let provider = self.tls.crypto_provider();
-        // What is masked is inside of TLS: that a mask can be guessed would hurt nobody.
-        let _ = provider.secure_random.fill(bytes);
+        let answer = connection.ask(&request, &mut io::empty(), 0);
+        answer.map_err(|error| ApiError::Other(error.context("the API server")))
     }
 }
 
-fn refusal(response: &Response) -> Refusal {
-    let status: serde_json::Value =
-        serde_json::from_slice(&response.body).unwrap_or(serde_json::Value::Null);
-    let message = match status["message"].as_str() {
-        Some(message) => message.to_owned(),
-        None => String::from_utf8_lossy(&response.body).trim().to_owned(),
-    };
-    Refusal::Answered {
-        code: response.code,
-        message,
-    }
+/// Everything random here travels inside TLS: a number that can be guessed would hurt nobody.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let _ = SystemRandom::new().fill(&mut bytes);
+    bytes
 }
 
 /// The container that the pod's own annotation names.
 fn named(pod: &[u8]) -> Option<String> {
-    let pod: serde_json::Value = serde_json::from_slice(pod).ok()?;
+    let pod: Value = serde_json::from_slice(pod).ok()?;
     let name = pod["metadata"]["annotations"][DEFAULT_CONTAINER].as_str()?;
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }

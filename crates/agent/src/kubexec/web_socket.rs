@@ -1,14 +1,12 @@
 //! A WebSocket, as a client speaks it, after its handshake: frames, masks, pings. Decides when the
 //! server counts as lost; must not know what the messages mean.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Duration;
 
 use rustix::event::PollFlags;
-use thiserror::Error;
 
-use super::link::Link;
-use crate::frame_stream::StreamError;
+use crate::socket::{Socket, StreamError};
 
 /// How often we say that we are here, and expect an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -18,23 +16,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const FRAME_BYTES_MAX: u64 = 32 << 20;
 
 const CONTINUATION: u8 = 0;
+const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 const FINAL: u8 = 0x80;
 const MASKED: u8 = 0x80;
-
-/// Why no more messages can come.
-#[derive(Debug, Error)]
-pub(super) enum SocketError {
-    #[error("nothing was heard for {} s", SILENCE_MAX.as_secs())]
-    Silent,
-    #[error("a frame that no server may send")]
-    Malformed,
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
 
 /// What the server sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,108 +36,86 @@ pub(super) enum Incoming {
 }
 
 pub(super) struct WebSocket {
-    link: Link,
-    inbox: Vec<u8>,
+    pub(super) socket: Socket,
     mask: [u8; 4],
-    heard: Instant,
-    pinged: Instant,
-    /// The protocol has a word for the end of our input.
+    /// The protocol can tell the server that our input has ended.
     pub(super) ends_input: bool,
 }
 
 impl WebSocket {
-    /// After the handshake, with what already came after it.
-    pub(super) fn new(link: Link, inbox: Vec<u8>, mask: [u8; 4], ends_input: bool) -> Self {
+    /// After the handshake.
+    pub(super) fn new(socket: Socket, mask: [u8; 4], ends_input: bool) -> Self {
         Self {
-            link,
-            inbox,
+            socket,
             mask,
-            heard: Instant::now(),
-            pinged: Instant::now(),
             ends_input,
         }
     }
 
     /// Sends one message.
-    pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), SocketError> {
-        self.send_frame(BINARY, payload)
+    pub(super) fn send(&mut self, payload: &[u8]) {
+        self.send_frame(BINARY, payload);
     }
 
-    fn send_frame(&mut self, opcode: u8, payload: &[u8]) -> Result<(), SocketError> {
+    fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
         let frame = encoded(opcode, payload, self.mask);
-        // Any other than the last one will do.
+        // Any mask will do that differs from the last one.
         self.mask = u32::from_le_bytes(self.mask)
             .wrapping_mul(0x9e37_79b1)
             .wrapping_add(0x85eb_ca6b)
             .to_le_bytes();
-        Ok(self.link.send(&frame)?)
+        // A server that has sent everything need not read our last messages; if it did not send
+        // everything, reading will fail too.
+        let _ = self.socket.send(&frame);
     }
 
-    /// What to poll for.
-    pub(super) fn interest(&self, read: bool) -> PollFlags {
-        self.link.interest(read)
-    }
-
-    /// Reads and writes what poll said is possible.
-    pub(super) fn pump(&mut self, ready: PollFlags) -> Result<(), SocketError> {
-        if self.link.pump(ready, &mut self.inbox)? {
-            self.heard = Instant::now();
+    /// Reads and writes what poll found possible.
+    pub(super) fn pump(&mut self, ready: PollFlags) -> Result<(), StreamError> {
+        match self.socket.read(ready) {
+            // Everything that the server sent before was received.
+            Err(StreamError::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
+                self.socket.ended = true;
+            }
+            read => read?,
         }
+        let _ = self.socket.flush();
         Ok(())
     }
 
-    /// What has come in; the end of the connection is its end, said or not.
-    pub(super) fn next(&mut self) -> Result<Option<Incoming>, SocketError> {
+    /// What has come in; the end of the connection counts as a close.
+    pub(super) fn next(&mut self) -> Result<Option<Incoming>, StreamError> {
         loop {
-            let Some((opcode, payload)) = decoded(&mut self.inbox)? else {
-                return Ok(self.link.has_ended().then_some(Incoming::Close));
+            let Some((opcode, payload)) = decoded(&mut self.socket.inbox)? else {
+                return Ok(self.socket.ended.then_some(Incoming::Close));
             };
             match opcode {
-                // Kubernetes sends no text, and nobody would mind.
-                BINARY | 1 => return Ok(Some(Incoming::Begin(payload))),
+                // Kubernetes sends no text; it would mean the same.
+                BINARY | TEXT => return Ok(Some(Incoming::Begin(payload))),
                 CONTINUATION => return Ok(Some(Incoming::More(payload))),
                 CLOSE => return Ok(Some(Incoming::Close)),
-                PING => self.send_frame(PONG, &payload)?,
+                PING => self.send_frame(PONG, &payload),
                 PONG => {}
-                _ => return Err(SocketError::Malformed),
+                _ => return Err(StreamError::Malformed),
             }
         }
     }
 
-    /// Says that we are here when it is time, and judges the server's silence, unless we did not
-    /// listen. Returns how long until the next such moment.
-    pub(super) fn keep_alive(&mut self, listening: bool) -> Result<Duration, SocketError> {
-        let now = Instant::now();
-        if !listening {
-            self.heard = now;
+    /// Sends a ping when one is due, and fails if the server was silent for too long while we
+    /// listened. Returns how long until the next ping.
+    pub(super) fn keep_alive(&mut self, listening: bool) -> Result<Duration, StreamError> {
+        let alive = self
+            .socket
+            .keep_alive(listening, PING_INTERVAL, SILENCE_MAX);
+        let (ping, wait) = alive?;
+        if ping {
+            self.send_frame(PING, b"");
         }
-        if now.duration_since(self.heard) >= SILENCE_MAX {
-            return Err(SocketError::Silent);
-        }
-        if now.duration_since(self.pinged) >= PING_INTERVAL {
-            self.pinged = now;
-            if !self.has_backlog() {
-                self.send_frame(PING, b"")?;
-            }
-        }
-        Ok(PING_INTERVAL.saturating_sub(now.duration_since(self.pinged)))
+        Ok(wait)
     }
 
-    /// Bytes wait for the socket: who makes more of them should wait too.
-    pub(super) fn has_backlog(&self) -> bool {
-        self.link.has_backlog()
-    }
-
-    /// Says goodbye; nobody waits for the answer.
+    /// Tells the server that we close, without waiting for its answer.
     pub(super) fn close(mut self) {
-        let normal = 1000_u16.to_be_bytes();
-        let _ = self.send_frame(CLOSE, &normal);
-    }
-}
-
-impl AsFd for WebSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.link.as_fd()
+        self.send_frame(CLOSE, &1000_u16.to_be_bytes());
     }
 }
 
@@ -172,13 +138,13 @@ fn encoded(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
 }
 
 /// Takes the first frame out of what has come, if it is there as a whole.
-fn decoded(inbox: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, SocketError> {
+fn decoded(inbox: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, StreamError> {
     let [first, second, ..] = inbox[..] else {
         return Ok(None);
     };
     // Servers do not mask, and no extension was agreed on.
     if second & MASKED != 0 || first & 0x70 != 0 {
-        return Err(SocketError::Malformed);
+        return Err(StreamError::Malformed);
     }
     let (length, start) = match second {
         126 => match inbox.get(2..4) {
@@ -192,9 +158,9 @@ fn decoded(inbox: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, SocketError> {
         short => (u64::from(short), 2),
     };
     if length > FRAME_BYTES_MAX {
-        return Err(SocketError::Malformed);
+        return Err(StreamError::Malformed);
     }
-    let end = start + usize::try_from(length).map_err(|_| SocketError::Malformed)?;
+    let end = start + usize::try_from(length).map_err(|_| StreamError::Malformed)?;
     if inbox.len() < end {
         return Ok(None);
     }

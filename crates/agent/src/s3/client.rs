@@ -1,73 +1,82 @@
-//! The few requests of S3 that copying needs: list, get, put, and put in parts. Decides where a bucket is
-//! (in the path at an endpoint of one's own, in the name at AWS) and how large a part is.
+//! The S3 requests that copying needs: list, get, put, and put in parts. Decides where a bucket is (in
+//! the path at an endpoint of one's own, in the host name at AWS) and how large a part is.
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use percent_encoding::utf8_percent_encode;
 use ring::digest;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
 
-use super::http::{self, Answer, Request, Server};
-use super::sign::{self, Credentials, Signable, encoded, hex};
-use super::{calendar, xml};
+use super::sign::{self, Credentials, Signable, hex};
+use super::xml;
 use crate::contract::variable;
+use crate::http::{self, Answer, RESERVED, Request, Server};
 
 const MIB: u64 = 1024 * 1024;
-/// Larger files are sent in parts, which may be tried again one by one. S3 takes 5 GiB at once.
+/// Larger files are sent in parts, each with its own retries. S3 accepts 5 GiB in one request.
 const PART_BYTES: u64 = 64 * MIB;
-/// As many parts as S3 takes.
+/// S3's own limit.
 const PARTS_MAX: u64 = 10_000;
 const ANSWER_BYTES_MAX: u64 = 16 * MIB;
 const REGION: &str = "us-east-1";
+/// Where distributions, and our image, keep the certificates of the authorities that they trust.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// The store said no.
+/// The store refused a request.
 #[derive(Debug, Error)]
 #[error("the store answered {status} {code}: {message}")]
-pub(super) struct Refusal {
+pub(super) struct S3Error {
     status: u16,
     code: String,
     message: String,
 }
 
-impl Refusal {
-    /// Servers are busy, and have faults; what is forbidden stays so.
-    pub(super) fn may_pass(&self) -> bool {
+impl S3Error {
+    fn of(status: u16, answer: &str) -> Self {
+        Self {
+            status,
+            code: xml::first(answer, "Code").unwrap_or_default(),
+            message: xml::first(answer, "Message").unwrap_or_default(),
+        }
+    }
+
+    /// A busy or broken server may recover; what is forbidden stays forbidden.
+    pub(super) fn is_retryable(&self) -> bool {
         self.status >= 500 || [408, 429].contains(&self.status)
     }
 }
 
-/// An object of a list.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Object {
-    pub(super) key: String,
-}
-
-/// A part of a list, and where the next begins.
+/// A part of a list of keys, and where the next part begins.
 pub(super) struct Page {
-    pub(super) objects: Vec<Object>,
+    pub(super) keys: Vec<String>,
     pub(super) next: Option<String>,
 }
 
-/// A store, and the right to use it.
+/// A store, and the credentials for it.
 pub(super) struct Client {
-    /// An endpoint of one's own, if it is not AWS.
+    /// None for AWS.
     endpoint: Option<Server>,
-    tls: Option<std::sync::Arc<rustls::ClientConfig>>,
-    right: Credentials,
-    /// AWS says so when a bucket is elsewhere.
+    tls: Option<Arc<ClientConfig>>,
+    credentials: Credentials,
+    /// AWS names another one when the bucket is there.
     region: RefCell<String>,
 }
 
-/// What there is to ask.
+/// One request.
 #[derive(Clone, Copy)]
-struct Question<'a> {
+struct Operation<'a> {
     method: &'a str,
     bucket: &'a str,
     key: &'a str,
-    /// In the order of their names.
+    /// Sorted by name.
     query: &'a [(&'a str, &'a str)],
 }
 
@@ -80,38 +89,34 @@ struct Part<'a> {
 }
 
 impl Client {
+    /// As AWS's usual variables describe it.
     pub(super) fn of_environment() -> Result<Self> {
-        let needed = |name: &str| {
+        let required = |name: &str| {
             credential(name)?.with_context(|| {
-                format!("{name} is not set: the Secret named by s3Secret must hold it")
+                format!("{name} is not set; the Secret with the S3 credentials must hold it")
             })
         };
-        let right = Credentials {
-            key_id: needed("AWS_ACCESS_KEY_ID")?,
-            secret: needed("AWS_SECRET_ACCESS_KEY")?,
+        let credentials = Credentials {
+            key_id: required("AWS_ACCESS_KEY_ID")?,
+            secret: required("AWS_SECRET_ACCESS_KEY")?,
             token: credential("AWS_SESSION_TOKEN")?,
         };
-        let authorities = variable("AWS_CA_BUNDLE").or_else(|| variable("SSL_CERT_FILE"));
         let address = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
-        let plain = address
-            .as_deref()
-            .is_some_and(|address| address.starts_with("http://"));
-        let tls = (!plain)
-            .then(|| http::tls(authorities.as_deref()))
-            .transpose()?;
-        let endpoint = address
-            .map(|address| endpoint(&address, tls.clone()))
-            .transpose()?;
+        let tls = match &address {
+            Some(address) if address.starts_with("http://") => None,
+            _ => Some(Arc::new(tls_config()?)),
+        };
+        let endpoint = address.map(|address| endpoint(&address, tls.clone()));
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
         Ok(Self {
-            endpoint,
+            endpoint: endpoint.transpose()?,
             tls,
-            right,
+            credentials,
             region: RefCell::new(region.unwrap_or_else(|| REGION.to_owned())),
         })
     }
 
-    /// Objects whose names begin with the prefix, a thousand at a time.
+    /// Keys that begin with the prefix, a thousand at a time.
     pub(super) fn list(&self, bucket: &str, prefix: &str, token: Option<&str>) -> Result<Page> {
         let mut query = Vec::new();
         if let Some(token) = token {
@@ -122,50 +127,45 @@ impl Client {
             ("list-type", "2"),
             ("prefix", prefix),
         ]);
-        let question = Question {
-            method: "GET",
-            bucket,
-            key: "",
+        let list = Operation {
             query: &query,
+            ..Operation::new("GET", bucket, "")
         };
-        let text = self.ask(question, None)?.text(ANSWER_BYTES_MAX)?;
+        let text = self.ask(list, None)?.text(ANSWER_BYTES_MAX)?;
         let is_encoded = xml::first(&text, "EncodingType").as_deref() == Some("url");
-        let mut objects = Vec::new();
+        let mut keys = Vec::new();
         for entry in xml::all(&text, "Contents") {
-            let key = xml::first(entry, "Key").context("an object of the list has no name")?;
-            let key = if is_encoded {
-                xml::decoded(&key)
-            } else {
-                Some(key)
+            let key = xml::first(entry, "Key").context("an object of the list has no key")?;
+            let key = match is_encoded {
+                true => xml::decoded(&key).context("the key of an object is not UTF-8")?,
+                false => key,
             };
-            objects.push(Object {
-                key: key.context("the name of an object is no text")?,
-            });
+            keys.push(key);
         }
-        let is_cut = xml::first(&text, "IsTruncated").as_deref() == Some("true");
-        let next = xml::first(&text, "NextContinuationToken").filter(|_| is_cut);
+        let is_truncated = xml::first(&text, "IsTruncated").as_deref() == Some("true");
+        let next = xml::first(&text, "NextContinuationToken").filter(|_| is_truncated);
         ensure!(
-            next.is_some() == is_cut,
-            "the list does not say where it goes on"
+            next.is_some() == is_truncated,
+            "the list is truncated and has no continuation token"
         );
-        Ok(Page { objects, next })
+        Ok(Page { keys, next })
     }
 
-    /// Writes an object down, and says how long it is.
+    /// Writes an object to a file. Returns its length.
     pub(super) fn get(&self, bucket: &str, key: &str, into: &mut File) -> Result<u64> {
-        let mut answer = self.ask(Question::of("GET", bucket, key), None)?;
+        let mut answer = self.ask(Operation::new("GET", bucket, key), None)?;
         let bytes = io::copy(&mut answer, into)?;
         into.flush()?;
         Ok(bytes)
     }
 
-    /// Makes a file an object, and says how long it is.
+    /// Makes an object from a file. Returns its length.
     pub(super) fn put(&self, bucket: &str, key: &str, path: &Path) -> Result<u64> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         if length <= PART_BYTES {
-            let part = Part::of(&file, 0, length)?;
-            self.ask(Question::of("PUT", bucket, key), Some(&part))?;
+            let part = Part::new(&file, 0, length)?;
+            self.ask(Operation::new("PUT", bucket, key), Some(&part))?;
         } else {
             self.put_in_parts(bucket, key, &file, length)?;
         }
@@ -173,168 +173,154 @@ impl Client {
     }
 
     fn put_in_parts(&self, bucket: &str, key: &str, file: &File, length: u64) -> Result<()> {
-        let begin = Question {
+        let begin = Operation {
             query: &[("uploads", "")],
-            ..Question::of("POST", bucket, key)
+            ..Operation::new("POST", bucket, key)
         };
         let text = self.ask(begin, None)?.text(ANSWER_BYTES_MAX)?;
-        let upload = xml::first(&text, "UploadId").context("the store began no upload")?;
-        let done = self.send_parts(bucket, key, &upload, file, length);
+        let upload = xml::first(&text, "UploadId").context("the store gave the upload no ID")?;
+        let query = [("uploadId", upload.as_str())];
+        let of_upload = |method| Operation {
+            query: &query,
+            ..Operation::new(method, bucket, key)
+        };
+        let done = self
+            .send_parts(of_upload("PUT"), file, length)
+            .and_then(|parts| self.complete(of_upload("POST"), &parts));
         if done.is_err() {
-            let abort = Question {
-                query: &[("uploadId", &upload)],
-                ..Question::of("DELETE", bucket, key)
-            };
-            // Parts of an upload that nobody ends are paid for; that it failed is said already.
-            drop(self.ask(abort, None));
+            // The owner pays for the parts of an upload that nobody completes. The error that is
+            // returned is the one that matters.
+            drop(self.ask(of_upload("DELETE"), None));
         }
         done
     }
 
-    fn send_parts(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload: &str,
-        file: &File,
-        length: u64,
-    ) -> Result<()> {
+    /// Sends the file. Returns the list of its parts.
+    fn send_parts(&self, put: Operation<'_>, file: &File, length: u64) -> Result<String> {
         let size = PART_BYTES.max(length.div_ceil(PARTS_MAX));
-        let mut list = String::from("<CompleteMultipartUpload>");
+        let mut parts = String::new();
         for (index, from) in (0..length).step_by(usize::try_from(size)?).enumerate() {
-            let part = Part::of(file, from, size.min(length - from))?;
+            let part = Part::new(file, from, size.min(length - from))?;
             let number = (index + 1).to_string();
-            let question = Question {
-                query: &[("partNumber", &number), ("uploadId", upload)],
-                ..Question::of("PUT", bucket, key)
+            let query = [&[("partNumber", number.as_str())], put.query].concat();
+            let put = Operation {
+                query: &query,
+                ..put
             };
-            let answer = super::again(|| self.ask(question, Some(&part)))?;
+            let answer = super::retry(|| self.ask(put, Some(&part)))?;
             let tag = answer
                 .header("etag")
-                .context("the store gave a part no name")?;
-            list += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>");
+                .context("the store gave a part no tag")?;
+            parts += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>");
         }
-        list += "</CompleteMultipartUpload>";
-        let end = Question {
-            query: &[("uploadId", upload)],
-            ..Question::of("POST", bucket, key)
-        };
-        let text = self.send(
-            end,
-            &mut list.as_bytes(),
-            list.len() as u64,
-            &hash(list.as_bytes()),
-        )?;
-        let text = { text }.text(ANSWER_BYTES_MAX)?;
-        // AWS answers 200 before it has tried.
-        if let Some(code) = xml::first(&text, "Code") {
-            bail!(Refusal {
-                status: 500,
-                code,
-                message: xml::first(&text, "Message").unwrap_or_default(),
-            });
-        }
-        Ok(())
+        Ok(parts)
     }
 
-    fn ask(&self, question: Question<'_>, part: Option<&Part<'_>>) -> Result<Answer> {
+    fn complete(&self, post: Operation<'_>, parts: &str) -> Result<()> {
+        let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+        let (length, hash) = (body.len() as u64, hash(body.as_bytes()));
+        let mut answer = self.send(post, &mut body.as_bytes(), length, &hash)?;
+        let text = answer.text(ANSWER_BYTES_MAX)?;
+        // AWS answers 200 before it has tried.
+        match xml::first(&text, "Code") {
+            Some(_) => bail!(S3Error::of(500, &text)),
+            None => Ok(()),
+        }
+    }
+
+    fn ask(&self, operation: Operation<'_>, part: Option<&Part<'_>>) -> Result<Answer> {
         match part {
-            None => self.send(question, &mut io::empty(), 0, &hash(b"")),
-            Some(part) => self.send(question, &mut part.reader()?, part.length, &part.hash),
+            None => self.send(operation, &mut io::empty(), 0, &hash(b"")),
+            Some(part) => self.send(operation, &mut part.reader()?, part.length, &part.hash),
         }
     }
 
     fn send(
         &self,
-        question: Question<'_>,
+        operation: Operation<'_>,
         body: &mut dyn Read,
         length: u64,
         hash: &str,
     ) -> Result<Answer> {
         let region = self.region.borrow().clone();
-        let (server, path) = self.place(&question, &region);
-        let query: Vec<String> = question
+        let (server, path) = self.locate(&operation, &region);
+        let query: Vec<String> = operation
             .query
             .iter()
-            .map(|(name, value)| format!("{}={}", encoded(name, false), encoded(value, false)))
+            .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)))
             .collect();
         let query = query.join("&");
-        let usual = if server.tls.is_some() { 443 } else { 80 };
-        let host = match server.port {
-            port if port == usual => server.host.clone(),
-            port => format!("{}:{port}", server.host),
-        };
-        let signable = Signable {
-            method: question.method,
-            host: &host,
-            path: &path,
-            query: &query,
-            body_hash: hash,
-            time: &calendar::now(),
-            region: &region,
-        };
-        let headers = sign::headers(&signable, &self.right);
-        let target = if query.is_empty() {
-            path.clone()
-        } else {
-            format!("{path}?{query}")
+        let headers = sign::headers(
+            &Signable {
+                method: operation.method,
+                host: &server.authority(),
+                path: &path,
+                query: &query,
+                body_hash: hash,
+                time: &jiff::Timestamp::now()
+                    .strftime("%Y%m%dT%H%M%SZ")
+                    .to_string(),
+                region: &region,
+            },
+            &self.credentials,
+        );
+        let target = match query.is_empty() {
+            true => path,
+            false => format!("{path}?{query}"),
         };
         let request = Request {
-            method: question.method,
+            method: operation.method,
             target: &target,
             headers: &headers,
         };
-        let mut answer = server.ask(&request, body, length)?;
+        let connection = server.connect(None);
+        let connection =
+            connection.with_context(|| format!("cannot reach {}", server.authority()))?;
+        let mut answer = connection.ask(&request, body, length)?;
         if answer.status < 300 {
             return Ok(answer);
         }
         let elsewhere = answer.header("x-amz-bucket-region").map(str::to_owned);
         let text = answer.text(ANSWER_BYTES_MAX).unwrap_or_default();
-        let mut refusal = Refusal {
-            status: answer.status,
-            code: xml::first(&text, "Code").unwrap_or_default(),
-            message: xml::first(&text, "Message").unwrap_or_default(),
-        };
+        let mut error = S3Error::of(answer.status, &text);
         if let Some(elsewhere) = elsewhere.filter(|elsewhere| *elsewhere != region) {
-            // The next try goes there.
-            refusal.message += &format!(" (the bucket is in {elsewhere})");
-            refusal.status = 503;
+            // The next attempt goes there.
+            error.message += &format!(" (the bucket is in {elsewhere})");
+            error.status = 503;
             self.region.replace(elsewhere);
         }
-        bail!(refusal)
+        bail!(error)
     }
 
-    /// The server of a bucket, and the path there.
-    fn place(&self, question: &Question<'_>, region: &str) -> (Server, String) {
-        let (bucket, key) = (question.bucket, encoded(question.key, true));
+    /// The server that has the bucket, and the path there.
+    fn locate(&self, operation: &Operation<'_>, region: &str) -> (Server, String) {
+        let bucket = operation.bucket;
+        let key = encoded(operation.key).replace("%2F", "/");
+        let at_aws = |host| Server {
+            host,
+            port: 443,
+            tls: self.tls.clone(),
+        };
         match &self.endpoint {
             Some(server) => (
                 server.clone(),
                 format!("/{bucket}/{key}").trim_end_matches('/').to_owned(),
             ),
             // A certificate for *.s3 covers no name with a dot before that.
-            None if bucket.contains('.') => {
-                let host = format!("s3.{region}.amazonaws.com");
-                (self.at_aws(host), format!("/{bucket}/{key}"))
-            }
-            None => {
-                let host = format!("{bucket}.s3.{region}.amazonaws.com");
-                (self.at_aws(host), format!("/{key}"))
-            }
-        }
-    }
-
-    fn at_aws(&self, host: String) -> Server {
-        Server {
-            host,
-            port: 443,
-            tls: self.tls.clone(),
+            None if bucket.contains('.') => (
+                at_aws(format!("s3.{region}.amazonaws.com")),
+                format!("/{bucket}/{key}"),
+            ),
+            None => (
+                at_aws(format!("{bucket}.s3.{region}.amazonaws.com")),
+                format!("/{key}"),
+            ),
         }
     }
 }
 
-impl<'a> Question<'a> {
-    fn of(method: &'a str, bucket: &'a str, key: &'a str) -> Self {
+impl<'a> Operation<'a> {
+    fn new(method: &'a str, bucket: &'a str, key: &'a str) -> Self {
         Self {
             method,
             bucket,
@@ -345,24 +331,25 @@ impl<'a> Question<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(file: &'a File, from: u64, length: u64) -> io::Result<Self> {
+    fn new(file: &'a File, from: u64, length: u64) -> io::Result<Self> {
         let mut part = Self {
             file,
             from,
             length,
             hash: String::new(),
         };
-        let mut context = digest::Context::new(&digest::SHA256);
-        let mut reader = part.reader()?;
-        let mut buffer = vec![0_u8; 64 * 1024];
+        let mut hash = digest::Context::new(&digest::SHA256);
+        let mut reader = BufReader::new(part.reader()?);
         loop {
-            let read = reader.read(&mut buffer)?;
-            if read == 0 {
+            let bytes = reader.fill_buf()?;
+            if bytes.is_empty() {
                 break;
             }
-            context.update(&buffer[..read]);
+            hash.update(bytes);
+            let read = bytes.len();
+            reader.consume(read);
         }
-        part.hash = hex(context.finish().as_ref());
+        part.hash = hex(hash.finish().as_ref());
         Ok(part)
     }
 
@@ -377,8 +364,13 @@ fn hash(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-/// A Secret that was made from the output of `echo` ends with a new line, which is no part of it; one
-/// within would end the header that it is sent in.
+/// As parts of paths and queries must be spelled to be signed.
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// A Secret that was made from the output of `echo` ends with a newline, which does not belong to the
+/// credential. A newline within would end the header that the credential is sent in.
 fn credential(name: &str) -> Result<Option<String>> {
     let value = variable(name).map(|value| value.trim().to_owned());
     let value = value.filter(|value| !value.is_empty());
@@ -387,14 +379,32 @@ fn credential(name: &str) -> Result<Option<String>> {
         .is_some_and(|value| value.contains(|letter: char| letter.is_control()));
     ensure!(
         !broken,
-        "{name} holds more than one line: the Secret named by s3Secret is wrong"
+        "{name} holds more than one line; correct the Secret with the S3 credentials"
     );
     Ok(value)
 }
 
-/// `http://host:port` or `https://host:port`; anything else cannot be an endpoint.
-fn endpoint(address: &str, tls: Option<std::sync::Arc<rustls::ClientConfig>>) -> Result<Server> {
-    // Before an @ there may be a key.
+/// Trusts the authorities that the environment names, or the system's.
+fn tls_config() -> Result<ClientConfig> {
+    let file = variable("AWS_CA_BUNDLE").or_else(|| variable("SSL_CERT_FILE"));
+    let file = file.as_deref().unwrap_or(AUTHORITIES);
+    let advice =
+        "put the certificate of the store's authority into a file and name it in AWS_CA_BUNDLE";
+    let certificates = CertificateDer::pem_file_iter(file).with_context(|| {
+        format!("cannot read certificates of authorities from {file}; {advice}")
+    })?;
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(certificates.filter_map(Result::ok));
+    ensure!(
+        !authorities.is_empty(),
+        "{file} holds no certificate of an authority; {advice}"
+    );
+    http::tls_config(authorities)
+}
+
+/// `http://host:port` or `https://host:port`.
+fn endpoint(address: &str, tls: Option<Arc<ClientConfig>>) -> Result<Server> {
+    // There may be a key before an @.
     let shown = address.rsplit('@').next().unwrap_or_default();
     let wrong =
         || format!("AWS_ENDPOINT_URL is {shown:?}, not an address such as https://host:9000");
@@ -405,15 +415,18 @@ fn endpoint(address: &str, tls: Option<std::sync::Arc<rustls::ClientConfig>>) ->
         !rest.is_empty() && !rest.contains(['/', '@', '?', ' ']),
         wrong()
     );
-    let usual = if scheme == "http" { 80 } else { 443 };
+    let default_port = if scheme == "http" { 80 } else { 443 };
     let (host, port) = match rest.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             (host, port.parse().ok().with_context(wrong)?)
         }
-        _ => (rest, usual),
+        _ => (rest, default_port),
     };
     Ok(Server {
-        host: host.to_owned(),
+        host: host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned(),
         port,
         tls,
     })
@@ -425,17 +438,11 @@ mod tests {
 
     #[test]
     fn endpoints_are_hosts_with_or_without_a_port() -> Result<()> {
-        let of = |address| endpoint(address, None).map(|server| (server.host, server.port));
-        assert_eq!(
-            of("http://localhost:9000/")?,
-            ("localhost".to_owned(), 9000)
-        );
-        assert_eq!(
-            of("https://minio.example")?,
-            ("minio.example".to_owned(), 443)
-        );
-        assert_eq!(of("http://[::1]")?, ("[::1]".to_owned(), 80));
-        assert_eq!(of("http://[::1]:7")?, ("[::1]".to_owned(), 7));
+        let of = |address| endpoint(address, None).map(|server| server.authority());
+        assert_eq!(of("http://localhost:9000/")?, "localhost:9000");
+        assert_eq!(of("https://minio.example")?, "minio.example:443");
+        assert_eq!(of("http://[::1]")?, "[::1]");
+        assert_eq!(of("http://[::1]:7")?, "[::1]:7");
         for wrong in [
             "localhost:9000",
             "ftp://a",
@@ -444,27 +451,39 @@ mod tests {
             "https://k:s@a",
             "http://a:x",
         ] {
-            let said = of(wrong).expect_err(wrong).to_string();
-            assert!(!said.contains("k:s"), "{said}");
+            let error = of(wrong).expect_err(wrong).to_string();
+            assert!(!error.contains("k:s"), "{error}");
         }
         Ok(())
     }
 
     #[test]
     fn what_is_forbidden_is_not_tried_again() {
-        let refusal = |status| Refusal {
-            status,
-            code: String::new(),
-            message: String::new(),
-        };
-        for (status, passes) in [
+        for (status, retryable) in [
             (403, false),
             (404, false),
             (500, true),
             (503, true),
             (429, true),
         ] {
-            assert_eq!(refusal(status).may_pass(), passes, "{status}");
+            assert_eq!(
+                S3Error::of(status, "").is_retryable(),
+                retryable,
+                "{status}"
+            );
         }
+    }
+
+    #[test]
+    fn keys_keep_their_slashes_and_nothing_else_that_is_reserved() {
+        let client = Client {
+            endpoint: endpoint("http://minio", None).ok(),
+            tls: None,
+            credentials: Credentials::default(),
+            region: RefCell::default(),
+        };
+        let path = |key| client.locate(&Operation::new("GET", "b", key), "").1;
+        assert_eq!(path("a b/ü+~"), "/b/a%20b/%C3%BC%2B~");
+        assert_eq!(encoded("a/b"), "a%2Fb");
     }
 }

@@ -3,8 +3,8 @@
 
 use ring::{digest, hmac};
 
-/// The right to use a store.
-#[derive(Clone)]
+/// Who uses a store.
+#[derive(Default)]
 pub(super) struct Credentials {
     pub(super) key_id: String,
     pub(super) secret: String,
@@ -26,13 +26,16 @@ pub(super) struct Signable<'a> {
 }
 
 /// Headers that make the request a signed one.
-pub(super) fn headers(request: &Signable<'_>, right: &Credentials) -> Vec<(&'static str, String)> {
+pub(super) fn headers(
+    request: &Signable<'_>,
+    credentials: &Credentials,
+) -> Vec<(&'static str, String)> {
     let mut headers = vec![
         ("host", request.host.to_owned()),
         ("x-amz-content-sha256", request.body_hash.to_owned()),
         ("x-amz-date", request.time.to_owned()),
     ];
-    if let Some(token) = &right.token {
+    if let Some(token) = &credentials.token {
         headers.push(("x-amz-security-token", token.clone()));
     }
     let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
@@ -49,12 +52,12 @@ pub(super) fn headers(request: &Signable<'_>, right: &Credentials) -> Vec<(&'sta
     let scope = format!("{day}/{}/s3/aws4_request", request.region);
     let hash = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
     let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{hash}", request.time);
-    let mut key = format!("AWS4{}", right.secret).into_bytes();
+    let mut key = format!("AWS4{}", credentials.secret).into_bytes();
     for part in [day, request.region, "s3", "aws4_request"] {
         key = keyed(&key, part);
     }
     let signature = hex(&keyed(&key, &text));
-    let credential = format!("{}/{scope}", right.key_id);
+    let credential = format!("{}/{scope}", credentials.key_id);
     headers.push((
         "authorization",
         format!(
@@ -74,21 +77,6 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As parts of paths and queries must be spelled to be signed: everything but these is encoded.
-pub(super) fn encoded(text: &str, keep_slashes: bool) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(byte.into());
-            }
-            b'/' if keep_slashes => encoded.push('/'),
-            _ => encoded += &format!("%{byte:02X}"),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +84,7 @@ mod tests {
     /// The example of AWS's manual: "GET Bucket Lifecycle".
     #[test]
     fn the_manuals_example_is_signed_as_there() {
-        let right = Credentials {
+        let credentials = Credentials {
             key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
             token: None,
@@ -111,15 +99,9 @@ mod tests {
             time: "20130524T000000Z",
             region: "us-east-1",
         };
-        let headers = headers(&request, &right);
+        let headers = headers(&request, &credentials);
         let authorization = &headers.last().expect("there is one").1;
         let signature = "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543";
         assert!(authorization.ends_with(signature), "{authorization}");
-    }
-
-    #[test]
-    fn what_is_not_plain_is_encoded() {
-        assert_eq!(encoded("a b/ü+~", true), "a%20b/%C3%BC%2B~");
-        assert_eq!(encoded("a/b", false), "a%2Fb");
     }
 }

@@ -25,9 +25,10 @@ use super::Shared;
 use super::handshakes::HandshakeSlot;
 use crate::children::Child;
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
-use crate::frame_stream::{FrameStream, StreamError};
+use crate::frame_stream::FrameStream;
 use crate::poll::poll;
 use crate::ranks::RankWatch;
+use crate::socket::StreamError;
 use crate::tree::{Tree, new_mark};
 use crate::{contract, daemon};
 
