@@ -144,10 +144,13 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Nobody waits longer, and the clock does not overflow.
+pub const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// A whole number of seconds from a variable; what is not a number is as good as not set.
 pub fn seconds(name: &str) -> Option<Duration> {
     let seconds = variable(name)?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    Some(Duration::from_secs(seconds).min(WAIT_MAX))
 }
 
 /// Time between SIGTERM and SIGKILL.

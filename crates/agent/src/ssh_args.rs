@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::contract::WAIT_MAX;
+
 /// Options of OpenSSH that take an argument, glued or as the next word.
 const WITH_ARGUMENT: &str = "BbcDEeFIiJLlmOoPpQRSWw";
 /// Options without one; several may share a dash.
@@ -135,7 +137,7 @@ impl Options {
             && key.trim().eq_ignore_ascii_case("ConnectTimeout")
             && let Ok(seconds @ 1..) = value.trim().parse()
         {
-            self.connect_timeout = Some(Duration::from_secs(seconds));
+            self.connect_timeout = Some(Duration::from_secs(seconds).min(WAIT_MAX));
         }
     }
 }

@@ -44,6 +44,19 @@ fn hosts_go_by_name_longer_name_and_address() {
 }
 
 #[test]
+fn a_deadline_beyond_the_clock_is_no_deadline() {
+    let (world, _worker) = world_with_worker();
+    let longest = u64::MAX.to_string();
+    let option = format!("-oConnectTimeout={longest}");
+    let output = world.rsh(&[&option, "pi-worker-0", "exit 3"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let mut command = world.agent("rsh");
+    command.env("MUSTER_CONNECT_TIMEOUT", &longest);
+    let output = command.args(["pi-worker-0", "exit 4"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
+#[test]
 fn called_as_ssh_it_is_the_shim() {
     let (world, _worker) = world_with_worker();
     let bin = world.path("bin");
