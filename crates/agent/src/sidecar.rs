@@ -16,8 +16,7 @@ use crate::poll::poll;
 use crate::signals::Signals;
 use crate::{contract, s3};
 
-/// In the directory that the sidecar shares with the worker.
-const SIGNALS: &str = ".openmpi-controller";
+/// Files in the directory that the sidecar shares with the worker.
 const MAY_START: &str = "SIGCONT";
 const MUST_END: &str = "SIGTERM";
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -29,6 +28,8 @@ const EXIT_FAILED: u8 = 1;
 struct Options {
     namespace: String,
     job: String,
+    /// Where the worker looks for the two files, below the working directory.
+    signal_dir: String,
     gpus: u32,
     timeout: Duration,
     download: Option<(String, String)>,
@@ -39,7 +40,7 @@ struct Options {
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let options = Options::parse(words)?;
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let worker = Worker::new(SIGNALS)?;
+    let worker = Worker::new(&options.signal_dir)?;
     let (exit, why) = match attend(&options, &worker, &signals) {
         Ok(exit) => (exit, String::new()),
         Err(error) => (EXIT_FAILED, format!("{error:#}")),
@@ -85,7 +86,8 @@ fn attend(options: &Options, worker: &Worker, signals: &Signals) -> Result<u8> {
             println!("{from} is not there, so nothing is uploaded");
             return Ok(0);
         }
-        let tally = store.upload(Path::new(from), &to, SIGNALS, &|| watch.told_to_stop());
+        let except = &options.signal_dir;
+        let tally = store.upload(Path::new(from), &to, except, &|| watch.told_to_stop());
         let tally = tally.with_context(|| format!("cannot upload {from} to {to}"))?;
         println!("uploaded {tally} from {from} to {to}");
     }
@@ -137,7 +139,8 @@ impl Options {
             };
             match option.as_bytes() {
                 b"--namespace" => options.namespace = text(),
-                b"--master" => options.job = text(),
+                b"--job" => options.job = text(),
+                b"--signal-dir" => options.signal_dir = text(),
                 b"--num-gpus" => options.gpus = number()?,
                 b"--timeout-secs" => options.timeout = Duration::from_secs(number()?.into()),
                 b"--download-data-from" => download.0 = Some(text()),
@@ -155,9 +158,8 @@ impl Options {
     /// Every pod has its own place below the address: `/namespace/job/pod`.
     fn destination(&self, address: &str) -> Result<String> {
         let pod = contract::variable(contract::POD).context("MUSTER_POD names no pod")?;
-        let name = self.job.strip_suffix("-master").unwrap_or(&self.job);
         let address = address.trim_end_matches('/');
-        Ok(format!("{address}/{}/{name}/{pod}", self.namespace))
+        Ok(format!("{address}/{}/{}/{pod}", self.namespace, self.job))
     }
 }
 
@@ -247,12 +249,13 @@ mod tests {
     #[test]
     fn options_come_in_pairs_and_a_transfer_needs_both_ends() -> Result<()> {
         let options = options(
-            "--namespace n --master a-master --num-gpus 2 --timeout-secs 300 \
+            "--namespace n --job a --signal-dir .signals --num-gpus 2 --timeout-secs 300 \
              --download-data-from s3://b/in --download-data-to in --upload-data-from out",
         )?;
         let wanted = Options {
             namespace: "n".to_owned(),
-            job: "a-master".to_owned(),
+            job: "a".to_owned(),
+            signal_dir: ".signals".to_owned(),
             gpus: 2,
             timeout: Duration::from_secs(300),
             download: Some(("s3://b/in".to_owned(), "in".to_owned())),

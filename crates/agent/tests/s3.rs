@@ -40,8 +40,10 @@ impl Worker {
                 "attend",
                 "--namespace",
                 "ns",
-                "--master",
-                "job-master",
+                "--job",
+                "job",
+                "--signal-dir",
+                ".signals",
                 "--num-gpus",
             ])
             .args(setup.words)
@@ -67,7 +69,7 @@ impl Worker {
     }
 
     fn signal(&self, name: &str) -> PathBuf {
-        self.data().join(".openmpi-controller").join(name)
+        self.data().join(".signals").join(name)
     }
 
     fn await_file(&self, file: &Path) {
@@ -463,7 +465,7 @@ fn a13_with_gpus_the_worker_waits_for_their_driver() {
         words: &words,
         variables: &variables,
     });
-    worker.await_file(&worker.data().join(".openmpi-controller"));
+    worker.await_file(&worker.data().join(".signals"));
     // Two looks would have been enough to be wrong.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!worker.signal("SIGCONT").exists());

@@ -175,8 +175,10 @@ fn a8_containers_are_as_the_component_made_them() {
             "attend",
             "--namespace",
             "kubeflow",
-            "--master",
-            "openmpi-master",
+            "--job",
+            "openmpi",
+            "--signal-dir",
+            ".openmpi-controller",
             "--num-gpus",
             "0",
             "--timeout-secs",
@@ -195,6 +197,8 @@ fn a8_a_sidecar_image_of_the_users_gets_the_components_words() {
     );
     let program = "/kubeflow/openmpi/openmpi-controller/controller/main.py";
     assert_eq!(sidecar["command"][1], program);
+    assert_eq!(sidecar["command"][4], "--master");
+    assert_eq!(sidecar["command"][5], "openmpi-master");
     assert_eq!(sidecar["volumeMounts"].as_array().map(Vec::len), Some(1));
     // It asks the API server itself, so it needs no agent.
     let mut life = Life::of(with(json!({"controllerImage": "mine:1"})));

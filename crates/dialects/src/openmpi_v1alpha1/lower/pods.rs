@@ -14,6 +14,8 @@ const JOB: &str = "openmpi-job";
 const DATA_VOLUME: &str = "openmpi-data";
 const SECRETS_VOLUME: &str = "openmpi-secrets";
 const ASSETS_VOLUME: &str = "openmpi-assets";
+/// Where `init.sh` looks for signals of the sidecar, below the directory that they share.
+const SIGNALS: &str = ".openmpi-controller";
 /// How the component's own sidecar is started.
 const CONTROLLER_PROGRAM: [&str; 2] = [
     "python",
@@ -155,14 +157,21 @@ fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
 
 fn controller(wanted: &Wanted<'_>) -> Value {
     let given = &wanted.job.spec;
-    let mut words = [
-        ("--namespace", wanted.job.namespace.clone()),
-        ("--master", format!("{}-master", wanted.job.name)),
+    let mut words = vec![("--namespace", wanted.job.namespace.clone())];
+    match wanted.own_controller() {
+        Some(_) => words.push(("--master", format!("{}-master", wanted.job.name))),
+        None => words.extend([
+            ("--job", wanted.job.name.clone()),
+            ("--signal-dir", SIGNALS.to_owned()),
+        ]),
+    }
+    words.extend([
         ("--num-gpus", wanted.gpus.to_string()),
         ("--timeout-secs", wanted.init_secs.to_string()),
-    ]
-    .map(|(option, value)| [option.to_owned(), value])
-    .concat();
+    ]);
+    let words = words.into_iter();
+    let words = words.flat_map(|(option, value)| [option.to_owned(), value]);
+    let mut words: Vec<String> = words.collect();
     for (option, value) in [
         ("--download-data-from", &given.download_data_from),
         ("--download-data-to", &given.download_data_to),
