@@ -8,10 +8,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use contract::env;
 use rustix::net::sockopt;
 
-use crate::contract;
 use crate::hosts::{self, HostsFile};
+use crate::settings;
 
 /// A worker that is being replaced is back by then.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let port: u16 = port
         .parse()
         .with_context(|| format!("{port:?} is not a port"))?;
-    let patience = contract::seconds(contract::CONNECT_TIMEOUT).unwrap_or(PATIENCE);
+    let patience = settings::seconds(env::CONNECT_TIMEOUT).unwrap_or(PATIENCE);
     let socket = reach(&host, port, Instant::now() + patience)
         .with_context(|| format!("cannot reach {host} on port {port}"))?;
     // ssh has no use for our word about it: what ends is the connection.

@@ -15,15 +15,16 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getuid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
-use crate::contract;
 use crate::poll::poll;
 use crate::session_record::SessionRecord;
+use crate::settings;
 use crate::signals::Signals;
 use crate::spawn_error;
 use crate::tree::{Process, Tree, new_mark};
@@ -71,17 +72,17 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         interface: launcher_env::interface(),
     };
     command.envs(launcher_env.variables(|name| std::env::var_os(name)));
-    command.env(contract::EXEC_MARK, &mark);
+    command.env(env::EXEC_MARK, &mark);
     // Hydra would lay it over the workers' own.
-    command.env_remove(contract::SESSION_MARK);
+    command.env_remove(env::SESSION_MARK);
     if let Some(directory) = &run_directory.path {
-        command.env(contract::RUN_DIR, directory);
+        command.env(env::RUN_DIR, directory);
     }
     let child = match children.spawn(&mut command) {
         Ok(child) => child,
         Err(error) => return Ok(cannot_run(program, &error, asked)),
     };
-    let tree = Tree::new(child.process, contract::EXEC_MARK, mark);
+    let tree = Tree::new(child.process, env::EXEC_MARK, mark);
     let run = Run {
         child,
         tree,
@@ -91,8 +92,8 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
             records: Vec::new(),
             callers: Callers::default(),
             asked,
-            counts_hosts: !is_off(contract::CENSUS),
-            watches_ranks: !is_off(contract::RANK_WATCH),
+            counts_hosts: !is_off(env::CENSUS),
+            watches_ranks: !is_off(env::RANK_WATCH),
         },
         stopped: None,
         stop_until: None,
@@ -118,7 +119,7 @@ fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> 
 }
 
 fn is_off(name: &str) -> bool {
-    contract::variable(name).is_some_and(|value| value.eq_ignore_ascii_case("off"))
+    settings::variable(name).is_some_and(|value| value.eq_ignore_ascii_case(env::OFF))
 }
 
 /// Where shims write; removed with the run.
@@ -132,7 +133,7 @@ impl RunDirectory {
     /// The root file system may be read-only; somewhere there is room for small files. A container
     /// that was restarted may find its predecessor's directory, whose process had the same number.
     fn make(mark: &str) -> Self {
-        let given = contract::variable(contract::RUN_DIR).map(PathBuf::from);
+        let given = settings::variable(env::RUN_DIR).map(PathBuf::from);
         let name = format!("muster-{mark}");
         let places = ["/tmp", "/dev/shm", "/var/tmp"].map(|place| Path::new(place).join(&name));
         let made = |path: &PathBuf| std::fs::create_dir(path).is_ok();
@@ -187,7 +188,7 @@ impl Run {
     fn conclude(mut self) -> u8 {
         let ended_for = self.watch();
         if ended_for.is_some() || self.stop_until.is_some_and(|until| Instant::now() >= until) {
-            self.tree.end(contract::grace().min(LAUNCHER_GRACE_MAX));
+            self.tree.end(settings::grace().min(LAUNCHER_GRACE_MAX));
         }
         self.wait_for_leftovers();
         self.run_directory.seen = None;
@@ -196,7 +197,7 @@ impl Run {
             self.census.note_silent(shim_lives, answers::answers);
         }
         let ending = self.child.exit.ending();
-        let code = ending.map_or(contract::EXIT_WORKER_LOST, |ending| ending.shell_code());
+        let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
         let verdict = self
             .census
             .verdict(code, self.stopped, ended_for, shim_lives);
@@ -292,7 +293,7 @@ impl Run {
                 self.child.process.signal(signal);
                 continue;
             }
-            let patience = contract::seconds(contract::GRACE).unwrap_or(STOP_PATIENCE);
+            let patience = settings::seconds(env::GRACE).unwrap_or(STOP_PATIENCE);
             self.stopped.get_or_insert(number);
             self.stop_until.get_or_insert(Instant::now() + patience);
             let members = self.tree.members();
@@ -307,7 +308,7 @@ impl Run {
         let until = Instant::now() + LEFTOVER_PATIENCE;
         while !self.tree.members().is_empty() {
             if Instant::now() >= until {
-                return self.tree.end(contract::grace());
+                return self.tree.end(settings::grace());
             }
             std::thread::sleep(LEFTOVER_LOOK_INTERVAL);
         }

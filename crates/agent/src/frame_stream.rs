@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use contract::protocol::{ALPN, PEER_SILENCE_MAX, PING_INTERVAL};
 use rustix::event::PollFlags;
 use rustls::Connection;
 
-use crate::contract::{ALPN, PEER_SILENCE_MAX, PING_INTERVAL};
 use crate::frame::{Decoder, Frame};
 use crate::socket::{Socket, StreamError};
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
@@ -17,7 +18,7 @@ use crate::hosts::{Host, HostsFile, Listing};
 use crate::poll::poll;
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
-use crate::{contract, host_lists};
+use crate::{host_lists, settings};
 use probe::{Probe, ports_words};
 use probe_state::{Hopeless, Probers, SILENCE_FACTOR, Workers};
 
@@ -30,7 +31,7 @@ const NAMED_MAX: usize = 5;
 /// Holds until all have answered. Returns the container's exit code.
 pub(crate) fn run() -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let patience = contract::seconds(contract::GATE_TIMEOUT).filter(|time| !time.is_zero());
+    let patience = settings::seconds(env::GATE_TIMEOUT).filter(|time| !time.is_zero());
     let mut wait = Wait::new(patience, Progress::of_gate())?;
     match wait.until_open(&signals)? {
         End::AllAnswered(workers) => {
@@ -43,7 +44,7 @@ pub(crate) fn run() -> Result<u8> {
             host_lists::write_as_asked(&workers)?;
             Ok(0)
         }
-        End::Deadline => Ok(wait.give_up(Kind::GateDeadline, contract::EXIT_GATE_DEADLINE)),
+        End::Deadline => Ok(wait.give_up(Kind::GateDeadline, exit_code::GATE_DEADLINE)),
         End::Signal(signal) => Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default()),
     }
 }
@@ -75,7 +76,7 @@ pub(crate) struct Wait {
 impl Wait {
     pub(crate) fn new(patience: Option<Duration>, progress: Progress) -> Result<Self> {
         let probe = Arc::new(Probe::of_environment()?);
-        let ssh_patience = contract::seconds(contract::SSH_PATIENCE);
+        let ssh_patience = settings::seconds(env::SSH_PATIENCE);
         Ok(Self {
             begun: Instant::now(),
             probers: Probers::new(probe.clone())?,

@@ -9,9 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use contract::{env, files};
 
-use crate::contract;
 use crate::hosts::{Host, is_own};
+use crate::settings;
 
 /// How a list says how many ranks a host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Syntax {
             Some("colon") => Ok(Self::Colon),
             Some(other) => bail!(
                 "{} is {other:?}; slots and colon are known",
-                contract::LISTS_SYNTAX
+                env::LISTS_SYNTAX
             ),
         }
     }
@@ -51,10 +52,10 @@ struct Entry {
 
 /// Writes the lists if the operator asked for them.
 pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
-    let Some(directory) = contract::variable(contract::LISTS_DIR) else {
+    let Some(directory) = settings::variable(env::LISTS_DIR) else {
         return Ok(());
     };
-    let syntax = Syntax::of(contract::variable(contract::LISTS_SYNTAX).as_deref())?;
+    let syntax = Syntax::of(settings::variable(env::LISTS_SYNTAX).as_deref())?;
     let launcher = launcher()?;
     let workers = workers.iter().map(|worker| {
         Ok(Entry {
@@ -69,7 +70,7 @@ pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
         launcher,
         workers,
         by_name,
-        slots: contract::slots(),
+        slots: settings::slots(),
     };
     let directory = Path::new(&directory);
     for (file, text, mode) in lists.files(syntax) {
@@ -80,14 +81,14 @@ pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
 
 /// The launcher itself, when it takes ranks too.
 fn launcher() -> Result<Option<Entry>> {
-    let Some(address) = contract::variable(contract::LAUNCHER_ADDRESS) else {
+    let Some(address) = settings::variable(env::LAUNCHER_ADDRESS) else {
         return Ok(None);
     };
     let ip = address.parse().with_context(|| {
-        let name = contract::LAUNCHER_ADDRESS;
+        let name = env::LAUNCHER_ADDRESS;
         format!("{name} is {address:?}, not an IP address")
     })?;
-    let name = contract::variable(contract::LAUNCHER_NAME).unwrap_or(address);
+    let name = settings::variable(env::LAUNCHER_NAME).unwrap_or(address);
     Ok(Some(Entry { name, ip }))
 }
 
@@ -130,10 +131,10 @@ impl Lists {
             .map(|host| format!("echo {host}\n"))
             .collect();
         [
-            ("hostfile", self.list(syntax), 0o444),
-            ("hostfile.openmpi", self.list(Syntax::Slots), 0o444),
-            ("hostfile.hydra", self.list(Syntax::Colon), 0o444),
-            ("discover_hosts.sh", format!("#!/bin/sh\n{echoes}"), 0o555),
+            (files::HOSTFILE, self.list(syntax), 0o444),
+            (files::HOSTFILE_OPENMPI, self.list(Syntax::Slots), 0o444),
+            (files::HOSTFILE_HYDRA, self.list(Syntax::Colon), 0o444),
+            (files::DISCOVER_HOSTS, format!("#!/bin/sh\n{echoes}"), 0o555),
         ]
     }
 }

@@ -10,11 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use contract::exit_code;
 use rustix::process::{getgid, getuid};
 use rustix::system::sethostname;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-
-use crate::contract;
 
 /// Whether a command may run under the node's name if it cannot have its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +64,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         "muster-agent: cannot run {}: {error}",
         program.to_string_lossy()
     );
-    Ok(contract::EXIT_SHIM_FAILED)
+    Ok(exit_code::SHIM_FAILED)
 }
 
 fn take(name: &[u8]) -> io::Result<()> {

@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use contract::{env, files};
 use thiserror::Error;
 
-use crate::contract;
+use crate::settings;
 
 /// How often a list that is still too short is read again.
 const REREAD_INTERVAL: Duration = Duration::from_millis(50);
@@ -69,7 +70,7 @@ pub fn parse(text: &str) -> Vec<Host> {
 /// How many workers there are to be, as the first line says.
 fn parse_workers(text: &str) -> Option<usize> {
     let first = text.lines().next()?;
-    let number = first.strip_prefix(contract::WORKERS_LINE)?;
+    let number = first.strip_prefix(files::WORKERS_LINE)?;
     number.trim().parse().ok()
 }
 
@@ -155,9 +156,9 @@ pub struct HostsFile {
 impl HostsFile {
     /// The one that the environment names.
     pub fn of_environment() -> Self {
-        let path = contract::variable(contract::HOSTS_FILE);
+        let path = settings::variable(env::HOSTS_FILE);
         Self {
-            path: path.map_or_else(|| contract::HOSTS_FILE_DEFAULT.into(), Into::into),
+            path: path.map_or_else(|| files::HOSTS_PATH.into(), Into::into),
         }
     }
 
@@ -171,7 +172,7 @@ impl HostsFile {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         Listing {
             hosts: parse(&text),
-            workers: parse_workers(&text).or_else(contract::workers),
+            workers: parse_workers(&text).or_else(settings::workers),
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use contract::{env, files, labels, protocol};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -18,7 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
-use crate::contract;
+use crate::settings;
 
 const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
@@ -33,8 +34,8 @@ enum Role {
 impl Role {
     fn label(self) -> &'static str {
         match self {
-            Self::Worker => contract::WORKER_LABEL,
-            Self::Launcher => contract::LAUNCHER_LABEL,
+            Self::Worker => labels::WORKER_ROLE,
+            Self::Launcher => labels::LAUNCHER_ROLE,
         }
     }
 
@@ -207,10 +208,9 @@ struct Material {
 }
 
 impl Material {
-    fn read(own: Role, certificate: &str, key: &str) -> Result<Self> {
-        let directory = contract::variable(contract::TLS_DIR);
-        let directory =
-            PathBuf::from(directory.unwrap_or_else(|| contract::TLS_DIR_DEFAULT.into()));
+    fn read(own: Role, [certificate, key]: [&str; 2]) -> Result<Self> {
+        let directory = settings::variable(env::TLS_DIR);
+        let directory = PathBuf::from(directory.unwrap_or_else(|| files::TLS_MOUNT_PATH.into()));
         let chain = certificates(&directory.join(certificate))?;
         let key_file = directory.join(key);
         let key = PrivateKeyDer::from_pem_file(&key_file)
@@ -222,12 +222,12 @@ impl Material {
         };
         let job = job_of(own, &chain)
             .with_context(|| format!("{} is no {}'s", certificate, own.label()))?;
-        let authorities = certificates(&directory.join(contract::CA_CERTIFICATE))?;
+        let authorities = certificates(&directory.join(files::CA_CERTIFICATE))?;
         let anchors = authorities
             .iter()
             .map(|certificate| Ok(webpki::anchor_from_trusted_cert(certificate)?.to_owned()))
             .collect::<Result<_>>()
-            .with_context(|| format!("{} is no authority", contract::CA_CERTIFICATE))?;
+            .with_context(|| format!("{} is no authority", files::CA_CERTIFICATE))?;
         Ok(Self {
             chain,
             key,
@@ -262,22 +262,19 @@ fn job_of(own: Role, chain: &[CertificateDer<'_>]) -> Result<String> {
         let (label, job) = name.split_once('.')?;
         (label == own.label()).then(|| job.to_owned())
     });
-    job.with_context(|| format!("the certificate has no name {}.<job>.muster", own.label()))
+    let wanted = protocol::certificate_name(own.label(), "<job>");
+    job.with_context(|| format!("the certificate has no name {wanted}"))
 }
 
 /// For `serve`.
 pub(crate) fn server() -> Result<Arc<ServerConfig>> {
-    let material = Material::read(
-        Role::Worker,
-        contract::SERVER_CERTIFICATE,
-        contract::SERVER_KEY,
-    )?;
+    let material = Material::read(Role::Worker, files::SERVER_FILES)?;
     let mut config = ServerConfig::builder_with_provider(material.provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(material.peer)
         .with_single_cert(material.chain, material.key)
         .context("the server's key does not fit its certificate")?;
-    config.alpn_protocols = vec![contract::ALPN.to_vec()];
+    config.alpn_protocols = vec![protocol::ALPN.to_vec()];
     // A ticket would outlive the certificate that it was given for.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
@@ -291,11 +288,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new() -> Result<Self> {
-        let material = Material::read(
-            Role::Launcher,
-            contract::CLIENT_CERTIFICATE,
-            contract::CLIENT_KEY,
-        )?;
+        let material = Material::read(Role::Launcher, files::CLIENT_FILES)?;
         let name = material.peer.name.clone();
         let mut config = ClientConfig::builder_with_provider(material.provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -303,7 +296,7 @@ impl Client {
             .with_custom_certificate_verifier(material.peer)
             .with_client_auth_cert(material.chain, material.key)
             .context("the client's key does not fit its certificate")?;
-        config.alpn_protocols = vec![contract::ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol::ALPN.to_vec()];
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self {
             config: Arc::new(config),

@@ -10,6 +10,7 @@ mod web_socket;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
@@ -17,7 +18,7 @@ use self::api_server::{ApiError, ApiServer, Target};
 use self::session::SessionEnd;
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{contract, daemon};
+use crate::{daemon, settings};
 
 /// What runs commands in a pod.
 const SHELL: &str = "/bin/sh";
@@ -34,7 +35,7 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         Ok(called) => called,
         Err(error) => {
             eprintln!("muster-agent: {error:#}");
-            return contract::EXIT_SHIM_FAILED;
+            return exit_code::SHIM_FAILED;
         }
     };
     match call(&pod, &command) {
@@ -42,7 +43,7 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         Ok(SessionEnd::Stopped(signal)) => 128 | u8::try_from(signal & 0x7f).unwrap_or_default(),
         Err(error) => {
             eprintln!("muster-agent: cannot run on {pod}: {error:#}");
-            contract::EXIT_SHIM_FAILED
+            exit_code::SHIM_FAILED
         }
     }
 }
@@ -86,7 +87,7 @@ fn is_name(word: &str) -> bool {
 
 fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT])?;
-    let patience = contract::seconds(contract::CONNECT_TIMEOUT).unwrap_or(CONNECT_MAX);
+    let patience = settings::seconds(env::CONNECT_TIMEOUT).unwrap_or(CONNECT_MAX);
     let until = Instant::now() + patience;
     let mut target = Target {
         pod,

@@ -5,7 +5,6 @@
 mod caller;
 mod children;
 mod connect;
-pub mod contract;
 mod daemon;
 mod dial;
 mod exec;
@@ -29,6 +28,7 @@ mod rsh;
 mod s3;
 mod serve;
 mod session_record;
+pub mod settings;
 mod sidecar;
 mod signals;
 mod socket;
@@ -38,8 +38,10 @@ mod tree;
 mod verdict;
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+
+use contract::{commands, exit_code, files};
 
 const USAGE: &str = "\
 usage: muster-agent install DIR
@@ -58,7 +60,7 @@ pub fn run(words: &[OsString]) -> u8 {
         return usage();
     };
     let called_as = Path::new(program).file_name();
-    if contract::SHIM_NAMES
+    if files::SHIM_NAMES
         .iter()
         .any(|name| called_as == Some(name.as_ref()))
     {
@@ -67,23 +69,25 @@ pub fn run(words: &[OsString]) -> u8 {
     let Some((command, rest)) = rest.split_first() else {
         return usage();
     };
-    match command.as_bytes() {
-        b"rsh" => rsh::run(&bytes(rest)),
-        b"kubexec" => kubexec::run(&bytes(rest)),
-        b"serve" => concluded(serve::run(after_dashes(rest))),
-        b"exec" => concluded(exec::run(after_dashes(rest))),
-        b"attend" => concluded(sidecar::run(rest)),
-        b"connect" => concluded(connect::run(rest)),
-        b"as" => concluded(host_name::run(rest)),
-        b"gate" => match rest {
+    match command.to_str().unwrap_or_default() {
+        "rsh" => rsh::run(&bytes(rest)),
+        commands::KUBEXEC => kubexec::run(&bytes(rest)),
+        commands::SERVE => concluded(serve::run(after_dashes(rest))),
+        commands::EXEC => concluded(exec::run(after_dashes(rest))),
+        commands::ATTEND => concluded(sidecar::run(rest)),
+        commands::CONNECT => concluded(connect::run(rest)),
+        "as" => concluded(host_name::run(rest)),
+        commands::GATE => match rest {
             [] => concluded(gate::run()),
-            [option, directory] if option == "--install" => {
+            [option, directory] if option == commands::GATE_INSTALL => {
                 concluded(install::run(Path::new(directory)).and_then(|()| gate::run()))
             }
             _ => usage(),
         },
-        b"install" if rest.len() == 1 => concluded(install::run(Path::new(&rest[0])).map(|()| 0)),
-        b"version" | b"--version" => {
+        commands::INSTALL if rest.len() == 1 => {
+            concluded(install::run(Path::new(&rest[0])).map(|()| 0))
+        }
+        "version" | "--version" => {
             println!("muster-agent {}", env!("CARGO_PKG_VERSION"));
             0
         }
@@ -93,13 +97,13 @@ pub fn run(words: &[OsString]) -> u8 {
 
 fn usage() -> u8 {
     eprintln!("{USAGE}");
-    contract::EXIT_USAGE
+    exit_code::USAGE
 }
 
 fn concluded(result: anyhow::Result<u8>) -> u8 {
     result.unwrap_or_else(|error| {
         eprintln!("muster-agent: {error:#}");
-        contract::EXIT_USAGE
+        exit_code::USAGE
     })
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use contract::{env, exit_code};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::caller::{Caller, ticks_since_boot};
@@ -21,7 +22,7 @@ use crate::identity::Client;
 use crate::session_record::{SessionRecord, State};
 use crate::signals::Signals;
 use crate::ssh_args::{self, RemoteCommand, SshArgs};
-use crate::{contract, daemon, dial};
+use crate::{daemon, dial, settings};
 use session::{End, WorkerEvent};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         Ok(SshArgs::Run(call)) => Shim::new(call).run(),
         Err(error) => {
             complain(&error.to_string());
-            contract::EXIT_SHIM_FAILED
+            exit_code::SHIM_FAILED
         }
     }
 }
@@ -70,7 +71,7 @@ impl Shim {
         };
         Self {
             call,
-            directory: contract::variable(contract::RUN_DIR).map(PathBuf::from),
+            directory: settings::variable(env::RUN_DIR).map(PathBuf::from),
             record,
             host_name: None,
         }
@@ -104,7 +105,7 @@ impl Shim {
     /// Finds the worker in the list and connects, all within one deadline.
     fn reach(&mut self) -> Result<FrameStream> {
         let patience = self.call.connect_timeout;
-        let patience = patience.or_else(|| contract::seconds(contract::CONNECT_TIMEOUT));
+        let patience = patience.or_else(|| settings::seconds(env::CONNECT_TIMEOUT));
         let patience = patience.unwrap_or(CONNECT_MAX);
         let until = Instant::now() + patience;
         let client = Client::new()?;
@@ -115,7 +116,7 @@ impl Shim {
             let need = need_of_name(&file.read(), &host);
             self.host_name = need.map(|need| (need, host.short_name().to_owned()));
         }
-        let address = host.socket_address(contract::port())?;
+        let address = host.socket_address(settings::port())?;
         dial::patiently(&client, address, until).with_context(|| {
             let seconds = patience.as_secs();
             format!(
@@ -128,11 +129,11 @@ impl Shim {
     fn request(&self, stream: &mut FrameStream) -> Result<()> {
         if let Some((need, name)) = &self.host_name {
             stream.send(&Frame::Variable {
-                name: contract::HOST_NAME.into(),
+                name: env::HOST_NAME.into(),
                 value: format!("{} {name}", need.word()).into(),
             })?;
         }
-        let names = contract::variable(contract::FORWARD_ENV).unwrap_or_default();
+        let names = settings::variable(env::FORWARD_ENV).unwrap_or_default();
         for name in names
             .split(',')
             .map(str::trim)
@@ -170,7 +171,7 @@ impl Shim {
         let why = format!("{error:#}");
         complain(&format!("cannot run on {}: {why}", self.call.host));
         self.note(State::Unreachable(why));
-        contract::EXIT_SHIM_FAILED
+        exit_code::SHIM_FAILED
     }
 
     fn conclude(&mut self, end: End) -> u8 {
@@ -183,7 +184,7 @@ impl Shim {
             End::Lost(error) => {
                 complain(&format!("lost {}: {error}", self.call.host));
                 self.note(State::Lost(error.to_string()));
-                contract::EXIT_SHIM_FAILED
+                exit_code::SHIM_FAILED
             }
             End::Signal(signal) => {
                 self.note(State::Stopped);

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use contract::{env, protocol};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -21,7 +22,7 @@ use crate::children::{Child, Children};
 use crate::frame::Ending;
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{contract, identity, spawn_error};
+use crate::{identity, settings, spawn_error};
 use handshakes::Handshakes;
 
 /// Sessions at the same time; a launcher needs one or two per host.
@@ -109,21 +110,21 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
 
     let code = wait_for_end(&signals, own.as_ref());
     rustix::io::write(&shared.stopping, &1_u64.to_ne_bytes())?;
-    let patience = contract::grace() + contract::PEER_SILENCE_MAX;
+    let patience = settings::grace() + protocol::PEER_SILENCE_MAX;
     shared.wait_until_all_closed(Instant::now() + patience);
     Ok(code)
 }
 
 fn listen() -> Result<TcpListener> {
-    let port = contract::port();
+    let port = settings::port();
     let cannot = |address: &dyn std::fmt::Display| {
-        let (name, other) = (contract::PORT, contract::LISTEN);
+        let (name, other) = (env::PORT, env::LISTEN);
         format!("cannot listen on {address} port {port}; {name} and {other} choose where")
     };
-    if let Some(address) = contract::variable(contract::LISTEN) {
+    if let Some(address) = settings::variable(env::LISTEN) {
         let ip: IpAddr = address
             .parse()
-            .with_context(|| format!("{} is not an IP address: {address}", contract::LISTEN))?;
+            .with_context(|| format!("{} is not an IP address: {address}", env::LISTEN))?;
         return TcpListener::bind((ip, port)).with_context(|| cannot(&ip));
     }
     let everywhere: [SocketAddr; 2] = [
@@ -141,10 +142,7 @@ fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>, (
     let mut command = Command::new(program);
     command.args(arguments);
     for (name, _) in std::env::vars_os() {
-        if name
-            .as_encoded_bytes()
-            .starts_with(contract::OURS_PREFIX.as_bytes())
-        {
+        if name.as_encoded_bytes().starts_with(env::PREFIX.as_bytes()) {
             command.env_remove(name);
         }
     }

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use contract::{env, files};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{contract, s3};
+use crate::{s3, settings};
 
 /// Files in the directory that the sidecar shares with the worker.
 const MAY_START: &str = "SIGCONT";
@@ -100,8 +101,8 @@ fn await_driver(options: &Options, watch: &Watch<'_>) -> Option<u8> {
     if options.gpus == 0 {
         return None;
     }
-    let file = contract::variable(contract::DRIVER_FILE);
-    let file = file.unwrap_or_else(|| contract::DRIVER_FILE_DEFAULT.to_owned());
+    let file = settings::variable(env::DRIVER_FILE);
+    let file = file.unwrap_or_else(|| files::GPU_DRIVER.to_owned());
     let until = Instant::now() + options.timeout;
     while !Path::new(&file).exists() {
         if watch.should_stop() {
@@ -157,7 +158,8 @@ impl Options {
 
     /// Every pod has its own place below the address: `/namespace/job/pod`.
     fn destination(&self, address: &str) -> Result<String> {
-        let pod = contract::variable(contract::POD).context("MUSTER_POD names no pod")?;
+        let pod =
+            settings::variable(env::POD).with_context(|| format!("{} names no pod", env::POD))?;
         let address = address.trim_end_matches('/');
         Ok(format!("{address}/{}/{}/{pod}", self.namespace, self.job))
     }
@@ -190,8 +192,8 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// How the job ended, once the operator has written that.
     fn end(&self) -> Option<String> {
-        let file = contract::variable(contract::END_FILE);
-        let file = file.unwrap_or_else(|| contract::END_FILE_DEFAULT.to_owned());
+        let file = settings::variable(env::END_FILE);
+        let file = file.unwrap_or_else(|| files::END_PATH.to_owned());
         let end = fs::read_to_string(file).ok()?;
         Some(end.trim().to_owned()).filter(|end| !end.is_empty())
     }
@@ -227,9 +229,9 @@ impl Watch<'_> {
 /// Writes a message to the log, and to the termination log for the operator.
 fn report(message: &str) {
     eprintln!("muster-agent: {message}");
-    let file = contract::variable(contract::TERMINATION_LOG);
-    let file = file.unwrap_or_else(|| contract::TERMINATION_LOG_DEFAULT.into());
-    let end = message.floor_char_boundary(message.len().min(contract::TERMINATION_BYTES_MAX));
+    let file = settings::variable(env::TERMINATION_LOG);
+    let file = file.unwrap_or_else(|| files::TERMINATION_LOG.into());
+    let end = message.floor_char_boundary(message.len().min(files::TERMINATION_BYTES_MAX));
     if let Err(error) = fs::write(&file, &message[..end])
         && error.kind() != std::io::ErrorKind::NotFound
     {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::contract::WAIT_MAX;
+use crate::settings::WAIT_MAX;
 
 /// Options of OpenSSH that take an argument, glued or as the next word.
 const WITH_ARGUMENT: &str = "BbcDEeFIiJLlmOoPpQRSWw";

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::contract::{self, TERMINATION_BYTES_MAX};
+use contract::env;
+use contract::files::{self, TERMINATION_BYTES_MAX};
+
+use crate::settings;
 
 /// More hosts than this are not listed one by one.
 const LISTED_MAX: usize = 16;
@@ -68,8 +71,8 @@ impl Verdict {
 
     /// Written where the kubelet looks; a pod without that file has nobody who reads it.
     pub(crate) fn write(&self) {
-        let file = contract::variable(contract::TERMINATION_LOG);
-        let file = file.unwrap_or_else(|| contract::TERMINATION_LOG_DEFAULT.into());
+        let file = settings::variable(env::TERMINATION_LOG);
+        let file = file.unwrap_or_else(|| files::TERMINATION_LOG.into());
         if let Err(error) = std::fs::write(&file, self.to_json())
             && error.kind() != std::io::ErrorKind::NotFound
         {

@@ -130,7 +130,7 @@ impl Backend {
     pub(crate) async fn pods(&self, job: JobView<'_>) -> Result<Vec<Value>> {
         match &self.source {
             Source::Live(client) => {
-                let selector = format!("{}={}", planner::contract::JOB_NAME_LABEL, job.name());
+                let selector = format!("{}={}", contract::labels::JOB_NAME_LABEL, job.name());
                 let namespace = encoded(job.namespace());
                 let path = format!(
                     "/api/v1/namespaces/{namespace}/pods?labelSelector={}",

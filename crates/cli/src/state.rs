@@ -24,7 +24,7 @@ const LOCK: &str = "lock";
 pub(crate) fn directory() -> Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let path = match (
-        variable("MUSTER_STATE_DIR"),
+        variable(contract::env::STATE_DIR),
         variable("XDG_STATE_HOME"),
         variable("HOME"),
     ) {

@@ -1,7 +1,7 @@
 //! A job as it stands, for people: what its object and its pods say. Decides which pod is meant and
 //! how a pod's state is put; knows no cluster and prints nothing.
 
-use planner::contract::{JOB_NAME_LABEL, JOB_ROLE_LABEL, REPLICA_INDEX_LABEL};
+use contract::labels::{JOB_NAME_LABEL, JOB_ROLE_LABEL, LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use serde_json::Value;
 
 use crate::manifest;
@@ -104,7 +104,7 @@ impl<'v> PodView<'v> {
     }
 
     pub(crate) fn is_launcher(self) -> bool {
-        self.label(JOB_ROLE_LABEL) == "launcher"
+        self.label(JOB_ROLE_LABEL) == LAUNCHER_ROLE
     }
 
     /// Its place among the hosts.

@@ -4,9 +4,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contract::files::{CA_CERTIFICATE, CLIENT_FILES, SERVER_FILES};
+use contract::labels::{LAUNCHER_ROLE, WORKER_ROLE};
+use contract::protocol::certificate_name;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planner::contract::{CA_CERTIFICATE, CLIENT_FILES, SERVER_FILES};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -27,13 +29,17 @@ pub(crate) fn secret_data(job: &str) -> Value {
     for ([certificate, key], role, purpose) in [
         (
             CLIENT_FILES,
-            "launcher",
+            LAUNCHER_ROLE,
             ExtendedKeyUsagePurpose::ClientAuth,
         ),
-        (SERVER_FILES, "worker", ExtendedKeyUsagePurpose::ServerAuth),
+        (
+            SERVER_FILES,
+            WORKER_ROLE,
+            ExtendedKeyUsagePurpose::ServerAuth,
+        ),
     ] {
         let pair = KeyPair::generate().expect("the system has randomness");
-        let mut params = lasting(CertificateParams::new(vec![format!("{role}.{job}.muster")]));
+        let mut params = lasting(CertificateParams::new(vec![certificate_name(role, job)]));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![purpose];
         let issued = params

@@ -4,12 +4,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contract::files::{SSH_PRIVATE_KEY, SSH_PUBLIC_KEY};
 use p521::SecretKey;
 use p521::elliptic_curve::Generate as _;
 use p521::elliptic_curve::sec1::ToSec1Point as _;
 use p521::elliptic_curve::zeroize::Zeroizing;
 use p521::pkcs8::LineEnding;
-use planner::contract::{SSH_PRIVATE_KEY, SSH_PUBLIC_KEY};
 use serde_json::{Value, json};
 
 const KEY_TYPE: &str = "ecdsa-sha2-nistp521";

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
 
 /// Variable that chooses what is logged, in the words of `tracing-subscriber`.
-const FILTER_VARIABLE: &str = "MUSTER_LOG";
+const FILTER_VARIABLE: &str = contract::env::LOG;
 
 /// Starts logging. `verbosity` is klog's: from 4 on, details.
 pub fn start(verbosity: u8, json: bool) {

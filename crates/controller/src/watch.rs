@@ -6,13 +6,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::labels;
 use futures::{Stream, StreamExt as _};
 use kube::core::{ApiResource, DynamicResourceScope, Status};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
+use planner::Kind;
 use planner::observed::GangScheduler;
-use planner::{Kind, contract};
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;
@@ -85,12 +86,8 @@ impl Watch {
     ) {
         let resource = wire::resource(&kind);
         let selector = match kind {
-            Kind::Pod => format!(
-                "{}={}",
-                contract::OPERATOR_NAME_LABEL,
-                contract::OPERATOR_NAME
-            ),
-            _ => format!("{}={}", contract::MANAGED_BY_LABEL, contract::MANAGED_BY),
+            Kind::Pod => format!("{}={}", labels::OPERATOR_NAME_LABEL, labels::OPERATOR_NAME),
+            _ => format!("{}={}", labels::MANAGED_BY_LABEL, labels::MANAGED_BY),
         };
         let config = watcher::Config::default().labels(&selector);
         let mut streaming = true;

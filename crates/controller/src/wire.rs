@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use contract::labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
-use planner::{Kind, contract, observed};
+use planner::{Kind, observed};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
@@ -393,7 +394,7 @@ fn assemble(metadata: &ObjectMeta, has_watch_label: bool, facts: Facts) -> Child
         uid: text(&metadata.uid),
         version: version(metadata),
         owner: owner.into_iter().next(),
-        job_label: label(metadata, contract::JOB_UID_LABEL).map(Arc::from),
+        job_label: label(metadata, labels::JOB_UID_LABEL).map(Arc::from),
         has_watch_label,
         facts,
     }
@@ -422,7 +423,7 @@ fn annotation(metadata: &ObjectMeta, key: &str) -> String {
 }
 
 fn is_managed(metadata: &ObjectMeta) -> bool {
-    label(metadata, contract::MANAGED_BY_LABEL) == Some(contract::MANAGED_BY)
+    label(metadata, labels::MANAGED_BY_LABEL) == Some(labels::MANAGED_BY)
 }
 
 fn uid(metadata: &ObjectMeta) -> String {

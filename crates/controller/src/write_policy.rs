@@ -1,7 +1,8 @@
 //! What follows the API server's answer to a write: retry at once, look the object up, remember a
 //! refusal, or fail the pass. Decides without a client; `apply` carries the decisions out.
 
-use planner::{Action, Kind, contract};
+use contract::labels;
+use planner::{Action, Kind};
 use serde_json::{Value, json};
 
 use crate::api_error::ApiError;
@@ -93,7 +94,7 @@ pub(crate) fn after_lookup(kind: &Kind, found: Found) -> Holder {
 /// A patch that adds the label that our watch selects by. The Kubeflow operator creates objects
 /// without it, and users remove it.
 pub(crate) fn adoption() -> Value {
-    json!({"metadata": {"labels": {(contract::MANAGED_BY_LABEL): contract::MANAGED_BY}}})
+    json!({"metadata": {"labels": {(labels::MANAGED_BY_LABEL): labels::MANAGED_BY}}})
 }
 
 /// A step in the order it is sent.

@@ -34,7 +34,7 @@ pub struct Job {
     pub host_names: HostNames,
     /// The discovery script says how many ranks each host takes.
     pub discovery_tells_slots: bool,
-    /// The launcher was promised its remote shell as [`crate::contract::EXEC_SCRIPT`] too.
+    /// The launcher was promised its remote shell as [`contract::files::EXEC_SCRIPT`] too.
     pub exec_script: bool,
     /// When the launcher may start.
     pub launcher_start: LauncherStart,

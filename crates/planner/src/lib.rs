@@ -6,7 +6,6 @@
 //! again and the reason; [`check`] states the laws that every plan obeys.
 
 pub mod check;
-pub mod contract;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
 pub mod job;

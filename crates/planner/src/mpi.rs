@@ -1,18 +1,17 @@
 //! What differs between MPI families: the launcher's variables and the spelling of the host
 //! list. One table each; nothing here knows of pods.
 
-use crate::contract::{
-    AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+use contract::commands;
+use contract::files::{
+    AGENT_COPY, AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
+    HOSTFILE_OPENMPI,
 };
+
 use crate::job::{HostNames, Job, Mpi};
 use crate::observed::Site;
 
 /// Extra words for every ssh call: a worker's sshd may need a moment.
 const SSH_PATIENCE: &str = "-o ConnectionAttempts=10";
-
-/// How a real ssh finds a worker without DNS. Launchers cut their extra words at blanks, ssh gives
-/// this one to a shell, which cuts it at tabs.
-const PROXY: &str = "-o ProxyCommand=/muster/bin/muster-agent\tconnect\t%h\t%p";
 
 /// Extra words for ssh, for a launcher that has the agent beside it. Beyond these numbers of workers
 /// launchers call ssh on workers too, which have no agent.
@@ -23,7 +22,10 @@ fn ssh_words(mpi: Mpi, gated: bool, workers: u32) -> String {
         Mpi::Mpich => true,
     };
     if gated && from_launcher {
-        format!("{SSH_PATIENCE} {PROXY}")
+        // A real ssh finds a worker without DNS. Launchers split their extra words at blanks; ssh
+        // gives this one to a shell, which splits it at tabs.
+        let connect = commands::CONNECT;
+        format!("{SSH_PATIENCE} -o ProxyCommand={AGENT_COPY}\t{connect}\t%h\t%p")
     } else {
         SSH_PATIENCE.to_owned()
     }

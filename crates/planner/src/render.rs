@@ -1,9 +1,9 @@
 //! Objects of a job, as JSON. Decides what they contain; whether one is wanted is for the
 //! policies. User templates are edited, never parsed: what we do not know passes through.
 
+use contract::labels::{APP_LABEL, JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use serde_json::{Map, Value, json};
 
-use crate::contract::{APP_LABEL, JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use crate::job::{Job, Owner};
 
 pub(crate) mod account;

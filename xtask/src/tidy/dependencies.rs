@@ -22,6 +22,7 @@ struct Row {
 }
 
 const ALL: &[&str] = &[
+    "contract",
     "planner",
     "dialects",
     "minicluster",
@@ -42,18 +43,25 @@ const fn row(name: &'static str, pure: bool, uses: &'static [&'static str]) -> R
 
 /// Everything not listed is forbidden.
 const TABLE: &[Row] = &[
-    row("planner", true, &[]),
-    row("dialects", true, &["planner"]),
+    row("contract", true, &[]),
+    row("planner", true, &["contract"]),
+    row("dialects", true, &["contract", "planner"]),
     row("minicluster", true, &[]),
-    row("agent", false, &["planner"]),
+    row("agent", false, &["contract"]),
     Row {
         tests_also_use: &["minicluster"],
-        ..row("controller", false, &["planner", "dialects"])
+        ..row("controller", false, &["contract", "planner", "dialects"])
     },
     row(
         "cli",
         false,
-        &["planner", "dialects", "controller", "minicluster"],
+        &[
+            "contract",
+            "planner",
+            "dialects",
+            "controller",
+            "minicluster",
+        ],
     ),
     row("simulator", false, &["planner", "dialects", "minicluster"]),
     row("xtask", false, &["dialects"]),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::hosts::{self, HostsFile};
 use crate::identity::Client;
-use crate::{contract, dial};
+use crate::{dial, settings};
 
 /// One that lives answers within milliseconds, unless its node has too much to do.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -16,7 +16,7 @@ pub(super) fn answers(host: &str) -> bool {
     let (Ok(client), Ok(Some(host))) = (Client::new(), hosts::find(&hosts, host)) else {
         return true;
     };
-    let Ok(address) = host.socket_address(contract::port()) else {
+    let Ok(address) = host.socket_address(settings::port()) else {
         return true;
     };
     dial::once(&client, address, Instant::now() + PATIENCE).is_ok()

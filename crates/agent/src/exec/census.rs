@@ -9,9 +9,10 @@ mod trouble;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use contract::exit_code;
+
 use super::callers::Callers;
 use crate::caller::Caller;
-use crate::contract::{EXIT_NOT_DISTRIBUTED, EXIT_WORKER_LOST};
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
 use crate::verdict::{Kind, Verdict};
@@ -222,7 +223,11 @@ impl Census {
                     "the launcher exited with 0, but only {hosts} of {asked} workers took part: \
                      the launcher did not find its list of hosts, or was not asked to use it"
                 );
-                (Kind::RanksNotDistributed, EXIT_NOT_DISTRIBUTED, message)
+                (
+                    Kind::RanksNotDistributed,
+                    exit_code::NOT_DISTRIBUTED,
+                    message,
+                )
             }
             (None, _) if code == 0 => (Kind::Succeeded, 0, String::new()),
             (None, _) => {
@@ -273,11 +278,11 @@ const EXIT_UNKNOWN: u8 = 1;
 /// A trouble that decides the verdict.
 fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) {
     let (kind, own_code) = match trouble {
-        Trouble::Unreachable { .. } => (Kind::WorkerUnreachable, EXIT_WORKER_LOST),
+        Trouble::Unreachable { .. } => (Kind::WorkerUnreachable, exit_code::WORKER_LOST),
         Trouble::Rank { ending, .. } => (Kind::RankFailed, ending.shell_code()),
         Trouble::Vanished { .. } => (Kind::RankFailed, EXIT_UNKNOWN),
         Trouble::Lost { .. } | Trouble::ShimGone { .. } | Trouble::Daemon { .. } => {
-            (Kind::WorkerLost, EXIT_WORKER_LOST)
+            (Kind::WorkerLost, exit_code::WORKER_LOST)
         }
     };
     let (exit, launcher) = match (ended_by_us, code) {

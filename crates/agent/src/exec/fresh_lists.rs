@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use contract::{env, exit_code};
 
 use crate::gate::{End, Progress, Wait};
 use crate::hosts::HostsFile;
 use crate::signals::Signals;
 use crate::verdict::{Kind, Verdict};
-use crate::{contract, host_lists};
+use crate::{host_lists, settings};
 
 /// A worker that was replaced is back by then, and the kubelet has brought its address.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,12 +26,12 @@ pub(super) enum Start {
 
 /// Waits for all workers and writes the lists, if the operator asked for them here.
 pub(super) fn written(signals: &Signals) -> Result<Start> {
-    if contract::variable(contract::LISTS_DIR).is_none() {
+    if settings::variable(env::LISTS_DIR).is_none() {
         return Ok(Start::Workers(
             HostsFile::of_environment().listing().workers,
         ));
     }
-    let patience = contract::seconds(contract::LISTS_TIMEOUT).unwrap_or(PATIENCE);
+    let patience = settings::seconds(env::LISTS_TIMEOUT).unwrap_or(PATIENCE);
     let mut wait = Wait::new(Some(patience), Progress::of_exec())?;
     // Where the gate let go, this must not fail.
     wait.let_go_of_ssh_within(patience);
@@ -40,7 +41,7 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
             Ok(Start::Workers(wait.asked()))
         }
         End::Deadline => {
-            let exit = contract::EXIT_WORKER_LOST;
+            let exit = exit_code::WORKER_LOST;
             Ok(Start::Never(wait.give_up(Kind::WorkerUnreachable, exit)))
         }
         End::Signal(signal) => Ok(Start::Never(stopped(signal, wait.asked()))),

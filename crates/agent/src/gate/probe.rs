@@ -6,11 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use contract::{env, protocol};
 use thiserror::Error;
 
 use crate::hosts::{Host, HostsError};
 use crate::identity::Client;
-use crate::{contract, dial};
+use crate::{dial, settings};
 
 const ANSWER_MAX: Duration = Duration::from_secs(4);
 
@@ -47,15 +48,15 @@ pub(super) fn ports_words(ports: &[u16]) -> String {
 
 impl Probe {
     pub(super) fn of_environment() -> Result<Self> {
-        let transport = contract::variable(contract::GATE_TRANSPORT);
+        let transport = settings::variable(env::GATE_TRANSPORT);
         match transport.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            None | Some("agent") => Ok(Self::Agent(Client::new()?)),
-            Some("ssh") => Ok(Self::Ssh {
-                ports: ssh_ports(contract::variable(contract::SSH_PORTS).as_deref())?,
+            None | Some(env::GATE_BY_AGENT) => Ok(Self::Agent(Client::new()?)),
+            Some(env::GATE_BY_SSH) => Ok(Self::Ssh {
+                ports: ssh_ports(settings::variable(env::SSH_PORTS).as_deref())?,
             }),
             Some(other) => bail!(
                 "{} is {other:?}; agent and ssh are known",
-                contract::GATE_TRANSPORT
+                env::GATE_TRANSPORT
             ),
         }
     }
@@ -63,7 +64,7 @@ impl Probe {
     pub(super) fn run(&self, host: &Host) -> Result<(), ProbeError> {
         match self {
             Self::Agent(client) => {
-                let address = host.socket_address(contract::port())?;
+                let address = host.socket_address(settings::port())?;
                 let until = Instant::now() + ANSWER_MAX;
                 let stream = dial::once(client, address, until);
                 let stream = stream.map_err(|error| ProbeError::Other(error.to_string()))?;
@@ -76,14 +77,16 @@ impl Probe {
 }
 
 fn ssh_ports(text: Option<&str>) -> Result<Vec<u16>> {
-    let text = text.unwrap_or(contract::SSH_PORTS_DEFAULT);
+    let Some(text) = text else {
+        return Ok(protocol::SSH_PORTS.to_vec());
+    };
     let words = text.split(',').map(str::trim);
     words
         .filter(|word| !word.is_empty())
         .map(|word| word.parse().ok().filter(|port| *port != 0))
         .collect::<Option<Vec<_>>>()
         .filter(|ports| !ports.is_empty())
-        .with_context(|| format!("{} is {text:?}, not a list of ports", contract::SSH_PORTS))
+        .with_context(|| format!("{} is {text:?}, not a list of ports", env::SSH_PORTS))
 }
 
 /// Asks the port of the line, or each of those that are usual.

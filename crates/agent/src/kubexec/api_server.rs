@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contract::{env, files};
 use percent_encoding::{percent_encode, utf8_percent_encode};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustls::RootCertStore;
@@ -18,7 +19,7 @@ use thiserror::Error;
 
 use super::web_socket::WebSocket;
 use crate::http::{self, Answer, RESERVED, Request, Server};
-use crate::{contract, identity};
+use crate::{identity, settings};
 
 /// The second cannot end a standard input, and is all that API servers before 1.30 have.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
@@ -98,12 +99,12 @@ pub(super) struct ApiServer {
 impl ApiServer {
     /// As the kubelet describes it to every pod that has a service account.
     pub(super) fn of_environment() -> Result<Self> {
-        let host = contract::variable(contract::API_SERVER_HOST);
+        let host = settings::variable(env::API_SERVER_HOST);
         let host = host.context("KUBERNETES_SERVICE_HOST is not set: this is not a pod")?;
-        let port = contract::variable(contract::API_SERVER_PORT);
+        let port = settings::variable(env::API_SERVER_PORT);
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(443);
-        let directory = contract::variable(contract::SERVICE_ACCOUNT_DIR);
-        let directory = directory.unwrap_or_else(|| contract::SERVICE_ACCOUNT_DIR_DEFAULT.into());
+        let directory = settings::variable(env::SERVICE_ACCOUNT_DIR);
+        let directory = directory.unwrap_or_else(|| files::SERVICE_ACCOUNT_PATH.into());
         let directory = PathBuf::from(directory);
         let read = |file: &str| {
             let path = directory.join(file);
@@ -116,7 +117,7 @@ impl ApiServer {
             anyhow::Ok(text.trim().to_owned())
         };
         let mut authorities = RootCertStore::empty();
-        for certificate in identity::certificates(&directory.join("ca.crt"))? {
+        for certificate in identity::certificates(&directory.join(files::CA_CERTIFICATE))? {
             authorities.add(certificate)?;
         }
         let mut tls = http::tls_config(authorities)?;

@@ -17,8 +17,8 @@ use thiserror::Error;
 
 use super::sign::{self, Credentials, Signable, hex};
 use super::xml;
-use crate::contract::variable;
 use crate::http::{self, Answer, RESERVED, Request, Server};
+use crate::settings::variable;
 
 const MIB: u64 = 1024 * 1024;
 /// Larger files are sent in parts, each with its own retries. S3 accepts 5 GiB in one request.

@@ -15,6 +15,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contract::env;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -30,7 +31,7 @@ use crate::poll::poll;
 use crate::ranks::RankWatch;
 use crate::socket::StreamError;
 use crate::tree::{Tree, new_mark};
-use crate::{contract, daemon};
+use crate::{daemon, settings};
 
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -122,9 +123,9 @@ impl Request {
                     if variables.len() >= VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
                         return Err(RequestError::Variables);
                     }
-                    if name == contract::HOST_NAME.as_bytes() {
+                    if name == env::HOST_NAME.as_bytes() {
                         host_name = Some(value);
-                    } else if !name.starts_with(contract::OURS_PREFIX.as_bytes()) {
+                    } else if !name.starts_with(env::PREFIX.as_bytes()) {
                         variables.push((OsString::from_vec(name), OsString::from_vec(value)));
                     }
                 }
@@ -162,7 +163,7 @@ impl Request {
             .arg(OsString::from_vec(self.command.clone()))
             .env_clear()
             .envs(environment(std::env::vars_os(), &self.variables))
-            .env(contract::SESSION_MARK, mark)
+            .env(env::SESSION_MARK, mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -176,7 +177,7 @@ fn environment(
     own: impl Iterator<Item = (OsString, OsString)>,
     asked: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
-    let ours = contract::OURS_PREFIX.as_bytes();
+    let ours = env::PREFIX.as_bytes();
     let mut merged: Vec<_> = own
         .filter(|(name, _)| !name.as_encoded_bytes().starts_with(ours))
         .filter(|(name, _)| !asked.iter().any(|(other, _)| other == name))
@@ -214,7 +215,7 @@ impl<'s> Session<'s> {
         mark: String,
         request: &Request,
     ) -> Self {
-        let tree = Arc::new(Tree::new(child.process, contract::SESSION_MARK, mark));
+        let tree = Arc::new(Tree::new(child.process, env::SESSION_MARK, mark));
         let ranks = daemon::in_command(&request.command).map(|_| RankWatch::new(tree.clone()));
         let session = Self {
             shared,
@@ -266,7 +267,7 @@ impl<'s> Session<'s> {
             let tree = self.tree.clone();
             // If no thread can be had, the end of the session does it.
             self.settled = std::thread::Builder::new()
-                .spawn(move || tree.end(contract::grace()))
+                .spawn(move || tree.end(settings::grace()))
                 .is_ok();
         }
         Ok(())
@@ -406,7 +407,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         let succeeded = self.child.exit.ending() == Some(Ending::Code(0));
         if !(self.finished && succeeded) {
-            self.tree.end(contract::grace());
+            self.tree.end(settings::grace());
         }
     }
 }

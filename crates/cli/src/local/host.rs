@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use contract::env;
 use minicluster::NodeConfig;
 
 use super::stages::PROBE;
@@ -15,8 +16,8 @@ pub(crate) const NODE: &str = "this-machine";
 
 /// What the kernel allows, and its own words when that is nothing.
 pub(crate) fn isolation() -> Result<(Isolation, String)> {
-    if std::env::var_os("MUSTER_ISOLATION").is_some_and(|word| word == "bare") {
-        return Ok((Isolation::Bare, "MUSTER_ISOLATION says so".to_owned()));
+    if std::env::var_os(env::ISOLATION).is_some_and(|word| word == "bare") {
+        return Ok((Isolation::Bare, format!("{} says so", env::ISOLATION)));
     }
     let answer = Command::new(binary()?)
         .arg(PROBE)
@@ -38,7 +39,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
 
 /// The agent: named by a variable, or beside this program.
 pub(crate) fn agent() -> Option<PathBuf> {
-    let named = std::env::var_os("MUSTER_AGENT").map(PathBuf::from);
+    let named = std::env::var_os(env::AGENT).map(PathBuf::from);
     let beside = || Some(binary().ok()?.with_file_name("muster-agent"));
     named.or_else(beside).filter(|path| path.is_file())
 }

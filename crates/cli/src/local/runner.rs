@@ -128,7 +128,9 @@ impl Runner {
     /// A signal to the programs of all launchers.
     pub(crate) fn signal_launchers(&self, number: i32) {
         let launchers = self.pods.values();
-        for placed in launchers.filter(|placed| Pod(&placed.object).role() == "launcher") {
+        for placed in
+            launchers.filter(|placed| Pod(&placed.object).role() == contract::labels::LAUNCHER_ROLE)
+        {
             for container in placed.containers.values() {
                 let _ = container.send(ContainerRequest::Signal(number));
             }

@@ -1,9 +1,9 @@
 //! Pods: many, and changed often, so they are read straight into place without a detour. Their
 //! types are the API server's own; a pod that does not fit them cannot be stored there.
 
+use contract::labels;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use planner::contract;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -162,13 +162,13 @@ impl IntoChild for Pod {
             status,
             data: _,
         } = self;
-        let role = match label(&metadata, contract::JOB_ROLE_LABEL) {
-            Some("worker") => Role::Worker,
+        let role = match label(&metadata, labels::JOB_ROLE_LABEL) {
+            Some(labels::WORKER_ROLE) => Role::Worker,
             Some(role) if dialects::is_launcher_role(role) => Role::Launcher,
             Some(_) | None => Role::Neither,
         };
         let has_watch_label =
-            label(&metadata, contract::OPERATOR_NAME_LABEL) == Some(contract::OPERATOR_NAME);
+            label(&metadata, labels::OPERATOR_NAME_LABEL) == Some(labels::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
         let begun = containers(&status).any(has_begun);
         let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -181,8 +181,8 @@ impl IntoChild for Pod {
             created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
-            hosts: annotation(&metadata, contract::HOSTS_ANNOTATION).into(),
-            told_end: !annotation(&metadata, contract::END_ANNOTATION).is_empty(),
+            hosts: annotation(&metadata, labels::HOSTS_ANNOTATION).into(),
+            told_end: !annotation(&metadata, labels::END_ANNOTATION).is_empty(),
             restarts: containers(&status)
                 .map(|container| container.restart_count)
                 .sum(),

@@ -1,6 +1,7 @@
 //! The workers' StatefulSet: its number and template, and how far its controller is with them.
 
-use planner::{contract, observed};
+use contract::labels;
+use planner::observed;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ impl IntoChild for StatefulSet {
             uid: uid(&self.metadata),
             replicas,
             template: spec.template,
-            fingerprint: annotation(&self.metadata, contract::TEMPLATE_ANNOTATION),
+            fingerprint: annotation(&self.metadata, labels::TEMPLATE_ANNOTATION),
             rolled_out: seen && pods.iter().all(|count| *count == replicas),
             deleting: self.metadata.deletion_timestamp.is_some(),
         }));

@@ -13,7 +13,7 @@ use super::{API_VERSION, KIND};
 use crate::FieldError;
 
 /// What a program's command line holds when it asks for hosts while it runs.
-const DISCOVERY: &str = planner::contract::DISCOVER_HOSTS;
+const DISCOVERY: &str = contract::files::DISCOVER_HOSTS;
 
 /// How one version reads a job.
 pub(crate) struct Version {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use contract::labels::{JOB_ROLE_LABEL, LAUNCHER_ROLE, REPLICA_TYPE_LABEL, WORKER_ROLE};
 use planner::Job;
-use planner::contract::{JOB_ROLE_LABEL, REPLICA_TYPE_LABEL};
 use planner::job::{
     HostNames, LauncherAs, Policy, RestartPolicy, Role, Transport, Workers as HubWorkers, WorkersAs,
 };
@@ -104,7 +104,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
     let Replicas { launcher, worker } = replicas;
     let transport = spec.muster.transport().unwrap_or(Transport::Agent);
     let launcher_is_host = spec.run_launcher_as_worker? || has_gpu(&launcher);
-    let workers = hub::workers(job, worker, labels([(REPLICA_TYPE_LABEL, "worker")]))?;
+    let workers = hub::workers(job, worker, labels([(REPLICA_TYPE_LABEL, WORKER_ROLE)]))?;
     Some(Job {
         owner: hub::owner(job),
         mpi: hub::mpi(job),
@@ -144,7 +144,10 @@ fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
 
 /// A launcher that ended well has ended the job, so it is never started again after that.
 fn launcher_role(launcher: ReplicaSpec) -> Role {
-    let found_by = [(JOB_ROLE_LABEL, "master"), (REPLICA_TYPE_LABEL, "launcher")];
+    let found_by = [
+        (JOB_ROLE_LABEL, "master"),
+        (REPLICA_TYPE_LABEL, LAUNCHER_ROLE),
+    ];
     let role = hub::role(launcher, labels(found_by));
     let restart = match role.restart {
         RestartPolicy::Always => RestartPolicy::OnFailure,

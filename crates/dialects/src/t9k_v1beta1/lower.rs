@@ -8,8 +8,8 @@ mod shape;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use contract::labels::REPLICA_TYPE_LABEL;
 use planner::Job;
-use planner::contract::REPLICA_TYPE_LABEL;
 use planner::job::{
     CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy, RestartPolicy,
     Role, Transport, Workers, WorkersAs,

@@ -1,10 +1,11 @@
 //! Policy: jobs whose pods come up by a script of their own. The launcher's last words tell whether it
 //! ever got to its program; workers are told of the end, and end by themselves, so that their logs stay.
 
+use contract::files::INIT_FAILED_WORDS;
+use contract::labels::END_ANNOTATION;
 use serde_json::json;
 
 use super::workers;
-use crate::contract::{END_ANNOTATION, INIT_FAILED_WORDS};
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::{Action, Kind};
 use crate::status::Verdict;

@@ -2,10 +2,12 @@
 //! into the pod as a file. Names need not resolve for that, and the file follows a worker that was
 //! replaced.
 
+use contract::files::WORKERS_LINE;
+use contract::labels::HOSTS_ANNOTATION;
+use contract::protocol::AGENT_PORT;
 use serde_json::json;
 
 use super::workers;
-use crate::contract::{AGENT_PORT, HOSTS_ANNOTATION};
 use crate::job::{Job, Transport};
 use crate::observed::{Observed, Pod, PodPhase, Site};
 use crate::plan::{Action, Kind};
@@ -47,7 +49,7 @@ fn list(observed: &Observed) -> Option<String> {
     lines.sort();
     let complete = lines.len() == job.worker_count() as usize;
     let lines: String = lines.into_iter().map(|(_, line)| line).collect();
-    let whole = format!("# workers {}\n{lines}", job.worker_count());
+    let whole = format!("{WORKERS_LINE}{}\n{lines}", job.worker_count());
     (complete || job.elastic).then_some(whole)
 }
 

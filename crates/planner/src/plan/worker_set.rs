@@ -2,10 +2,10 @@
 //! controller replaces the pods. What others change in its template stays until the job changes: the
 //! API server fills in and respells so much that only our own template can be told from another.
 
+use contract::labels::TEMPLATE_ANNOTATION;
 use serde_json::{Map, Value, json};
 
 use super::verdict;
-use crate::contract::TEMPLATE_ANNOTATION;
 use crate::job::{CleanUp, WorkersAs};
 use crate::observed::{Observed, Slot, WorkerSet};
 use crate::plan::{Action, Kind};

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use contract::labels::{
+    JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL, WORKER_ROLE,
+};
+
 use super::worker_set;
-use crate::contract::{JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use crate::job::WorkersAs;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::plan::{Action, Kind};
@@ -76,7 +79,7 @@ fn remove(observed: &Observed, fields: &str, meant: impl Fn(&Pod) -> bool) -> Ve
         // The operator's name is what pods are watched by: nothing that the selector reaches may
         // be out of sight.
         labels: format!(
-            "{OPERATOR_NAME_LABEL}={OPERATOR_NAME},{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}=worker"
+            "{OPERATOR_NAME_LABEL}={OPERATOR_NAME},{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}={WORKER_ROLE}"
         ),
         fields: fields.to_owned(),
         names: pods.into_iter().map(|pod| pod.name.clone()).collect(),

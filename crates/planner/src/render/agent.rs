@@ -3,28 +3,26 @@
 //!
 //! Everything here satisfies Pod Security `restricted`, whatever the user's own containers do.
 
+use contract::files::{
+    AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CA_CERTIFICATE,
+    CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME,
+    SERVER_FILES, TLS_MOUNT_PATH, TLS_VOLUME,
+};
+use contract::labels::HOSTS_ANNOTATION;
+use contract::protocol::{AGENT_PORT, SSH_PORTS};
+use contract::{commands, env};
 use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
 use super::{hostfile, list, object};
-use crate::contract::{
-    AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PORT, AGENT_PROGRAM, AGENT_VOLUME,
-    CA_CERTIFICATE, CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, HOSTS_ANNOTATION, HOSTS_FILE,
-    HOSTS_MOUNT_PATH, HOSTS_VOLUME, SERVER_FILES, TLS_MOUNT_PATH, TLS_VOLUME,
-};
 use crate::job::{Job, Mpi, Transport};
 use crate::mpi;
 use crate::observed::Site;
 
-/// Tells the agent where to write host lists.
-const LISTS_DIR: &str = "MUSTER_LISTS_DIR";
 /// Workers on the host's network share its ports, also with the workers of other jobs: each job
 /// begins somewhere else, below the ports that the kernel gives to connections.
 const HOST_PORT_MIN: u32 = 20_000;
 const HOST_PORTS: u32 = 12_000;
-/// Ports on which the sshd of an image may listen: the usual one, and that of images for a user
-/// who may not have it.
-const SSH_PORTS: [u16; 2] = [22, 2222];
 
 /// Port of a worker's agent.
 pub(crate) fn port(job: &Job, index: u32) -> u16 {
@@ -44,7 +42,7 @@ pub(crate) fn port(job: &Job, index: u32) -> u16 {
 pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
     without_token(draft);
     certificates(job, &SERVER_FILES, draft);
-    let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
+    let install = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
     init_container(
         image,
         install,
@@ -55,7 +53,7 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
 
     let port = port(job, index);
     if port != AGENT_PORT {
-        draft.variable("MUSTER_PORT", &port.to_string());
+        draft.variable(env::PORT, &port.to_string());
         // The scheduler then puts no two of them on one node that want the same port.
         let port = json!({"name": AGENT_CONTAINER, "containerPort": port, "hostPort": port});
         list(draft.main_container(), "ports").push(port);
@@ -71,7 +69,7 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
         probe_agent(container, port);
     }
     let any = !own.is_empty() || !words(container, "args").is_empty();
-    let serve = [AGENT_COPY, "serve"].map(str::to_owned);
+    let serve = [AGENT_COPY, commands::SERVE].map(str::to_owned);
     let command = serve.into_iter().chain(any.then(|| "--".to_owned()));
     let command: Vec<String> = command.chain(own).collect();
     container.insert("command".to_owned(), json!(command));
@@ -98,11 +96,11 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
         draft.default_variable(name, &value);
     }
     if !job.census || job.elastic {
-        draft.variable("MUSTER_CENSUS", "Off");
+        draft.variable(env::CENSUS, env::OFF);
     }
     let path = draft.main_container().get("terminationMessagePath");
     if let Some(path) = path.and_then(Value::as_str).map(str::to_owned) {
-        draft.variable("MUSTER_TERMINATION_LOG", &path);
+        draft.variable(env::TERMINATION_LOG, &path);
     }
 
     let mounts = [
@@ -113,23 +111,23 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
     ];
     match job.gate(site) {
         Some(image) => {
-            let workers = variable("MUSTER_WORKERS", &job.worker_count().to_string());
+            let workers = variable(env::WORKERS, &job.worker_count().to_string());
             let variables = [vec![workers], gate_variables(job, site)].concat();
             // The lists are written again when the container is started again; but not where a
             // promised script is mounted among them, which nobody can write over.
-            let stays = |variable: &&Value| !job.exec_script || variable["name"] != LISTS_DIR;
+            let stays = |variable: &&Value| !job.exec_script || variable["name"] != env::LISTS_DIR;
             for variable in variables.iter().filter(stays) {
                 list(draft.main_container(), "env").push(variable.clone());
             }
             init_container(image, gate(), variables, &mounts, draft);
         }
         None => {
-            draft.variable("MUSTER_WORKERS", &job.worker_count().to_string());
-            let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
+            draft.variable(env::WORKERS, &job.worker_count().to_string());
+            let install = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
             init_container(image, install, Vec::new(), &mounts[..1], draft);
         }
     }
-    run_under(&[AGENT_COPY, "exec", "--"], draft);
+    run_under(&[AGENT_COPY, commands::EXEC, "--"], draft);
 }
 
 /// Whether the gate writes the host lists: with addresses, so that nobody asks DNS. A list that must
@@ -139,7 +137,12 @@ pub(crate) fn gate_writes_lists(job: &Job, site: &Site) -> bool {
 }
 
 fn gate() -> Value {
-    json!([AGENT_PROGRAM, "gate", "--install", AGENT_MOUNT_PATH])
+    json!([
+        AGENT_PROGRAM,
+        commands::GATE,
+        commands::GATE_INSTALL,
+        AGENT_MOUNT_PATH
+    ])
 }
 
 fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
@@ -148,15 +151,15 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
         Mpi::Intel | Mpi::Mpich => "colon",
     };
     let mut variables = vec![
-        variable(LISTS_DIR, CONFIG_MOUNT_PATH),
-        variable("MUSTER_LISTS_SYNTAX", syntax),
-        variable("MUSTER_SLOTS", &job.slots.to_string()),
+        variable(env::LISTS_DIR, CONFIG_MOUNT_PATH),
+        variable(env::LISTS_SYNTAX, syntax),
+        variable(env::SLOTS, &job.slots.to_string()),
     ];
     if job.launcher_is_host {
         let name = hostfile::host(job, site, &job.launcher_name());
-        variables.push(variable("MUSTER_LAUNCHER_NAME", &name));
+        variables.push(variable(env::LAUNCHER_NAME, &name));
         variables.push(json!({
-            "name": "MUSTER_LAUNCHER_ADDRESS",
+            "name": env::LAUNCHER_ADDRESS,
             "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
         }));
     }
@@ -171,9 +174,9 @@ pub(crate) fn await_sshd(job: &Job, image: &str, draft: &mut Draft) {
         None => SSH_PORTS.map(|port| port.to_string()).to_vec(),
     };
     let variables = vec![
-        variable("MUSTER_GATE_TRANSPORT", "ssh"),
-        variable("MUSTER_WORKERS", &job.worker_count().to_string()),
-        variable("MUSTER_SSH_PORTS", &ports.join(",")),
+        variable(env::GATE_TRANSPORT, env::GATE_BY_SSH),
+        variable(env::WORKERS, &job.worker_count().to_string()),
+        variable(env::SSH_PORTS, &ports.join(",")),
     ];
     let mounts = [
         (AGENT_VOLUME, AGENT_MOUNT_PATH),

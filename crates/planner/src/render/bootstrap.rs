@@ -1,11 +1,12 @@
 //! The workers of a job whose templates bring everything: all that is missing is the image of the
 //! container that attends them, and the file that tells it of the job's end. Adds nothing else.
 
+use contract::files::{END_FILE, END_MOUNT_PATH, END_VOLUME};
+use contract::labels::END_ANNOTATION;
 use serde_json::{Value, json};
 
 use super::list;
 use super::pod::Draft;
-use crate::contract::{END_ANNOTATION, END_FILE, END_MOUNT_PATH, END_VOLUME};
 use crate::job::Bootstrap;
 use crate::observed::Site;
 

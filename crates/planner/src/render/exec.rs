@@ -1,23 +1,23 @@
 //! The launcher in transport Exec: the promised script, which is our agent, and an account that may run
 //! commands in the workers. Nothing else of the user's template is touched.
 
+use contract::commands;
+use contract::files::{
+    AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CONFIG_MOUNT_PATH, CONFIG_VOLUME,
+    EXEC_SCRIPT, HOSTFILE,
+};
+use contract::labels::LAUNCHER_ROLE;
 use serde_json::{Value, json};
 
 use super::agent;
 use super::pod::{self, Draft};
-use crate::contract::{
-    AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CONFIG_MOUNT_PATH, CONFIG_VOLUME,
-    EXEC_SCRIPT, HOSTFILE,
-};
 use crate::job::Job;
 use crate::mpi;
 use crate::observed::Site;
 
-const ROLE: &str = "launcher";
-
 /// The launcher's template.
 pub(crate) fn template(job: &Job, site: &Site) -> Draft {
-    let mut draft = pod::draft(job, &job.launcher, ROLE, &job.launcher_name());
+    let mut draft = pod::draft(job, &job.launcher, LAUNCHER_ROLE, &job.launcher_name());
     act_as(job, &mut draft);
     for (name, value) in mpi::exec_promises() {
         draft.variable(name, &value);
@@ -31,7 +31,7 @@ pub(crate) fn template(job: &Job, site: &Site) -> Draft {
     draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
     // Without an image it is not rendered: such a job is blocked.
     if let Some(image) = &site.agent_image {
-        let install = json!([AGENT_PROGRAM, "install", AGENT_MOUNT_PATH]);
+        let install = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
         let mounts = [(AGENT_VOLUME, AGENT_MOUNT_PATH)];
         agent::init_container(image, install, Vec::new(), &mounts, &mut draft);
     }
@@ -49,7 +49,8 @@ fn files(job: &Job) -> Value {
 
 /// What is at the promised path.
 pub(crate) fn script() -> String {
-    format!("#!/bin/sh\nexec {AGENT_COPY} kubexec \"$@\"\n")
+    let kubexec = commands::KUBEXEC;
+    format!("#!/bin/sh\nexec {AGENT_COPY} {kubexec} \"$@\"\n")
 }
 
 /// The pod is, for the API server, who the job's account is.

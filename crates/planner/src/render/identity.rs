@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use contract::files::{
+    AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
+};
+use contract::labels::{APP_LABEL, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use serde_json::json;
 
 use super::{exec, hostfile, metadata};
-use crate::contract::{
-    AGENT_SHIM, APP_LABEL, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
-    JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
-};
 use crate::job::{Job, Mpi, Transport};
 use crate::observed::{Observed, PodPhase, Site};
 use crate::plan::{Kind, Object};

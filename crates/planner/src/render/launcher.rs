@@ -3,19 +3,19 @@
 
 use std::collections::BTreeMap;
 
+use contract::env::ROLE_VARIABLE;
+use contract::files::{
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
+    HOSTFILE_OPENMPI, SCRIPT_VOLUME,
+};
+use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use serde_json::{Map, Value, json};
 
 use super::{agent, exec, metadata, pod};
-use crate::contract::{
-    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
-    HOSTFILE_OPENMPI, REPLICA_INDEX_LABEL, ROLE_VARIABLE, SCRIPT_VOLUME,
-};
 use crate::job::{Job, Transport};
 use crate::mpi;
 use crate::observed::{Directives, Site};
 use crate::plan::{Kind, Object, gang};
-
-const ROLE: &str = "launcher";
 
 /// The Job. It carries no time to live: see docs/decisions/0003.
 pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
@@ -56,7 +56,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     if job.transport(site) == Transport::Exec {
         return exec::template(job, site);
     }
-    let mut draft = pod::draft(job, &job.launcher, ROLE, &job.launcher_name());
+    let mut draft = pod::draft(job, &job.launcher, LAUNCHER_ROLE, &job.launcher_name());
     if job.launcher_is_host && job.launcher_is_indexed {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
@@ -66,7 +66,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     }
     exec::act_as(job, &mut draft);
 
-    draft.variable(ROLE_VARIABLE, ROLE);
+    draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
     if job.transport(site) == Transport::Ssh {
         draft.ssh_key(job);
         for (name, value) in mpi::variables(job, site) {

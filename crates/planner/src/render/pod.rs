@@ -1,12 +1,12 @@
 //! What launcher and worker pods have in common: labels, names, first container.
 
+use contract::files::{SSH_PRIVATE_KEY, SSH_PUBLIC_KEY, SSH_VOLUME};
+use contract::labels::{
+    JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+};
 use serde_json::{Map, Value, json};
 
 use super::{list, object, owner_reference};
-use crate::contract::{
-    JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
-    SSH_PRIVATE_KEY, SSH_PUBLIC_KEY, SSH_VOLUME,
-};
 use crate::job::{HostNames, Job, Role};
 use crate::plan::{Kind, Object};
 

@@ -1,22 +1,21 @@
 //! One worker pod.
 
+use contract::env::ROLE_VARIABLE;
+use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
+use contract::labels::{REPLICA_INDEX_LABEL, WORKER_ROLE};
 use serde_json::{Map, Value, json};
 
 use super::{agent, bootstrap, pod};
-use crate::contract::{
-    CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT, REPLICA_INDEX_LABEL, ROLE_VARIABLE,
-};
 use crate::job::{HostNames, Job, Transport, Workers};
 use crate::observed::Site;
 use crate::plan::{Object, gang};
 
-const ROLE: &str = "worker";
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 
 /// Worker `index`.
 pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) -> Object {
     let name = job.worker_name(index);
-    let mut draft = pod::draft(job, &workers.role, ROLE, &name);
+    let mut draft = pod::draft(job, &workers.role, WORKER_ROLE, &name);
     // A launcher that is a host has rank 0 of the hosts.
     let host_index = index + u32::from(job.launcher_is_host && job.launcher_is_indexed);
     draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
@@ -31,7 +30,7 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
         draft.search_domain(search_domain(job, site));
     }
 
-    draft.variable(ROLE_VARIABLE, ROLE);
+    draft.variable(ROLE_VARIABLE, WORKER_ROLE);
     if workers.drops_bare_args {
         drop_bare_args(&mut draft);
     }

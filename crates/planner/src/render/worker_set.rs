@@ -1,17 +1,15 @@
 //! The workers' StatefulSet. Their template is the user's but for labels and restart policy: nothing
 //! is added to containers, volumes or environment.
 
+use contract::labels::{
+    APP_LABEL, JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+    TEMPLATE_ANNOTATION, WORKER_ROLE,
+};
 use serde_json::{Map, Value, json};
 
 use super::{metadata, object};
-use crate::contract::{
-    APP_LABEL, JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
-    TEMPLATE_ANNOTATION,
-};
 use crate::job::{Job, Workers};
 use crate::plan::{Kind, Object};
-
-const ROLE: &str = "worker";
 
 /// The StatefulSet, for so many pods, which come together.
 pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {
@@ -55,7 +53,7 @@ pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
         (APP_LABEL, set.as_str()),
         (OPERATOR_NAME_LABEL, OPERATOR_NAME),
         (JOB_NAME_LABEL, &job.owner.name),
-        (JOB_ROLE_LABEL, ROLE),
+        (JOB_ROLE_LABEL, WORKER_ROLE),
         (JOB_UID_LABEL, &job.owner.uid),
     ] {
         labels.insert(name.to_owned(), value.into());

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
+use contract::{env, files};
+
 use crate::local::stages::protocol::{Mount, Program};
 
 /// Where the agent looks when nobody tells it, and the variable by which it is told.
 const TOLD: [(&str, &str); 3] = [
-    ("MUSTER_TLS_DIR", "/muster/tls"),
-    ("MUSTER_HOSTS_FILE", "/muster/hosts/hosts"),
-    ("MUSTER_TERMINATION_LOG", "/dev/termination-log"),
+    (env::TLS_DIR, files::TLS_MOUNT_PATH),
+    (env::HOSTS_FILE, files::HOSTS_PATH),
+    (env::TERMINATION_LOG, files::TERMINATION_LOG),
 ];
 
 /// Makes a program find its volumes where they are.
@@ -41,7 +43,7 @@ fn moved(text: &str, mounts: &[Mount]) -> String {
         let Some((source, target)) = mount.source.to_str().zip(mount.target.to_str()) else {
             continue;
         };
-        if Path::new(target).exists() && target != "/dev/termination-log" {
+        if Path::new(target).exists() && target != files::TERMINATION_LOG {
             continue;
         }
         text = replaced(&text, target, source);

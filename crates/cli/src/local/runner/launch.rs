@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use contract::env;
 use minicluster::kubelet::PodRef;
 use serde_json::Value;
 
@@ -99,9 +100,9 @@ impl Runner {
         };
         let mut variables = environment::variables(pod, container, &context_of_pod)?;
         // The network is shared: an agent on all addresses would take every pod's port.
-        let listens = variables.iter().any(|(name, _)| name == "MUSTER_LISTEN");
+        let listens = variables.iter().any(|(name, _)| name == env::LISTEN);
         if !listens && !self.settings.isolated {
-            variables.push(("MUSTER_LISTEN".to_owned(), placed.ip.clone()));
+            variables.push((env::LISTEN.to_owned(), placed.ip.clone()));
         }
         let user = self.identity(pod, container, "runAsUser");
         if let Some(user) = user {
@@ -170,7 +171,7 @@ impl Runner {
             let agent = self.settings.agent.clone().context(
                 "muster-agent is not beside muster: put it there, or name it in MUSTER_AGENT",
             )?;
-            let program = planner::contract::AGENT_PROGRAM;
+            let program = contract::files::AGENT_PROGRAM;
             mounts.push(mount(agent, program, true));
         }
         mounts.extend(self.settings.mounts.iter().cloned());

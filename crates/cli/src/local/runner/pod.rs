@@ -81,12 +81,13 @@ impl<'v> Pod<'v> {
     /// A launcher that takes ranks: it has a place among the hosts.
     pub(crate) fn is_launcher_and_host(self) -> bool {
         let labels = &self.0["metadata"]["labels"];
-        self.role() == "launcher" && labels.get(planner::contract::REPLICA_INDEX_LABEL).is_some()
+        self.role() == contract::labels::LAUNCHER_ROLE
+            && labels.get(contract::labels::REPLICA_INDEX_LABEL).is_some()
     }
 
     /// The job's role label: `launcher` or `worker`.
     pub(crate) fn role(self) -> &'v str {
-        self.0["metadata"]["labels"][planner::contract::JOB_ROLE_LABEL]
+        self.0["metadata"]["labels"][contract::labels::JOB_ROLE_LABEL]
             .as_str()
             .unwrap_or("")
     }
@@ -112,7 +113,7 @@ impl<'v> Container<'v> {
     /// Where it leaves its last words.
     pub(crate) fn message_path(self) -> &'v str {
         match self.text("terminationMessagePath") {
-            "" => "/dev/termination-log",
+            "" => contract::files::TERMINATION_LOG,
             path => path,
         }
     }

@@ -2,7 +2,8 @@
 //! sidecar. Names, paths, modes and words of the command line are the component's, since scripts rely on
 //! them.
 
-use planner::contract::AGENT_PROGRAM;
+use contract::files::{AGENT_PROGRAM, TERMINATION_LOG};
+use contract::{commands, env};
 use serde_json::{Map, Value, json};
 
 use super::super::defaults;
@@ -126,7 +127,7 @@ fn container(wanted: &Wanted<'_>, role: &str) -> Value {
         "workingDir": defaults::DATA,
         "ports": [{"containerPort": defaults::SSH_PORT, "protocol": "TCP"}],
         "volumeMounts": mounts,
-        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
     })
 }
@@ -184,7 +185,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
     }
     let program: &[&str] = match wanted.own_controller() {
         Some(_) => &CONTROLLER_PROGRAM,
-        None => &[AGENT_PROGRAM, "attend"],
+        None => &[AGENT_PROGRAM, commands::ATTEND],
     };
     let program = program.iter().map(|word| (*word).to_owned());
     let mut mounts = vec![json!({"name": DATA_VOLUME, "mountPath": defaults::DATA})];
@@ -194,7 +195,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
         "command": program.chain(words).collect::<Vec<_>>(),
         "workingDir": defaults::DATA,
         "volumeMounts": mounts,
-        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
     });
     match wanted.own_controller() {
@@ -205,7 +206,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
         None => {
             // On the network of a node, a pod does not have its own name.
             let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
-            container["env"] = json!([{"name": "MUSTER_POD", "valueFrom": name}]);
+            container["env"] = json!([{"name": env::POD, "valueFrom": name}]);
             if given.run_as_user.is_none() {
                 // What the job wrote is to be uploaded, whoever its image's user is.
                 container["securityContext"] = json!({"runAsUser": 0});

@@ -1,6 +1,6 @@
 //! What is rendered into pods for the agent and the gate, and what stays the user's.
 
-use planner::contract::HOSTS_ANNOTATION;
+use contract::labels::HOSTS_ANNOTATION;
 use planner::fixtures::job;
 use planner::{Kind, plan};
 use serde_json::{Value, json};
