@@ -1,11 +1,18 @@
 //! The arithmetic of condition lists that Kubeflow's job controllers share and their clients
-//! rely on: what changes an entry, where it moves, which timestamps it keeps. Knows no condition
-//! by name, and leaves entries that it does not change exactly as they were stored.
+//! rely on: what changes an entry, where it moves, which timestamps it keeps. Leaves entries that it
+//! does not change exactly as they were stored. When a condition holds is for the dialects.
 
 use jiff::Timestamp;
+use planner::Verdict;
 use serde_json::{Value, json};
 
 use crate::time;
+
+pub(crate) const CREATED: &str = "Created";
+pub(crate) const RUNNING: &str = "Running";
+pub(crate) const SUSPENDED: &str = "Suspended";
+pub(crate) const SUCCEEDED: &str = "Succeeded";
+pub(crate) const FAILED: &str = "Failed";
 
 /// The conditions of a stored status.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +93,9 @@ impl Conditions {
         true
     }
 
-    /// Puts a condition that was not there before all others.
+    /// Sets a condition and puts it before all others.
     pub(crate) fn put_first(&mut self, new: Condition<'_>, now: &str) {
+        self.remove(new.name);
         self.0.insert(0, entry(new, now, now));
     }
 
@@ -96,12 +104,23 @@ impl Conditions {
         self.0.retain(|item| text(item, "type") != name);
     }
 
-    /// Without the times of updates, for an API that has none.
-    pub(crate) fn without_update_times(mut self) -> Self {
+    /// Removes the times of updates, for an API that has none.
+    pub(crate) fn remove_update_times(&mut self) {
         for item in self.0.iter_mut().filter_map(Value::as_object_mut) {
             item.remove("lastUpdateTime");
         }
-        self
+    }
+
+    /// How the job ended, by the first of these conditions that holds.
+    pub(crate) fn verdict(&self, in_order: [&str; 2]) -> Option<Verdict> {
+        let name = in_order.into_iter().find(|name| self.holds(name))?;
+        Some(match self.get(name) {
+            Some(failed) if name == FAILED => Verdict::Failed {
+                reason: text(failed, "reason").to_owned(),
+                message: text(failed, "message").to_owned(),
+            },
+            _ => Verdict::Succeeded,
+        })
     }
 
     /// The newest transition time of what holds, other than this one.

@@ -19,6 +19,7 @@ mod names;
 pub mod openmpi_v1alpha1;
 mod reader;
 mod report_urgency;
+mod status_draft;
 pub mod t9k_v1beta1;
 mod template;
 mod time;

@@ -6,6 +6,8 @@ use planner::observed::PodPhase;
 use planner::{PodNote, Status};
 use serde_json::{Map, Value, json};
 
+use crate::status_draft::StatusDraft;
+
 use super::super::lower::{LAUNCHER, WORKER};
 
 /// The counters, in the order of the manual.
@@ -27,11 +29,12 @@ struct Replica<'a> {
     uid: Option<&'a str>,
 }
 
-/// Writes both. `gone` says that pods which are not there were taken away and will not be missed.
-pub(super) fn tell(job: &Value, planned: &Status, gone: bool, status: &mut Map<String, Value>) {
-    let name = job.pointer("/metadata/name").and_then(Value::as_str);
-    let name = name.unwrap_or_default();
-    let known = known_uids(status);
+/// Writes both.
+pub(super) fn write(draft: &mut StatusDraft<'_>, planned: &Status) {
+    // Pods that do not exist were deleted on purpose.
+    let gone = draft.is_over || planned.suspended;
+    let known = known_uids(&draft.status);
+    let name = draft.name();
     let replica = |name: String| Replica {
         pod: planned.pods.iter().find(|pod| pod.name == name),
         uid: known.get(&name).and_then(Value::as_str),
@@ -65,8 +68,8 @@ pub(super) fn tell(job: &Value, planned: &Status, gone: bool, status: &mut Map<S
         .into_iter()
         .map(|(counter, count)| (counter.to_owned(), count.into()))
         .collect();
-    status.insert("tasks".to_owned(), tasks.into());
-    status.insert("aggregate".to_owned(), counts.into());
+    draft.insert("tasks", tasks);
+    draft.insert("aggregate", counts);
 }
 
 /// The pod has failed.
