@@ -13,6 +13,7 @@ pub mod field_error;
 mod kubeflow;
 pub mod kubeflow_v1;
 pub mod kubeflow_v2beta1;
+mod metadata;
 mod muster_fields;
 mod muster_status;
 mod names;

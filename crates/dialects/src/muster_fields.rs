@@ -77,7 +77,7 @@ pub(crate) fn read(reader: &mut Reader, place: &Place<'_>) -> Muster {
         transport: reader.string(&place.field("transport")),
         gate: reader.string(&place.field("gate")),
         census: reader.string(&place.field("census")),
-        ssh_port: reader.integer(&place.field("sshPort"), i32::MAX.into()),
+        ssh_port: reader.int32(&place.field("sshPort")),
         startup_timeout_seconds: reader.integer(&place.field("startupTimeoutSeconds"), i64::MAX),
     }
 }

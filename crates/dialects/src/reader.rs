@@ -104,6 +104,11 @@ impl Reader {
         self.shaped(place, "an integer", Value::as_i64)
     }
 
+    /// An integer of 32 bits.
+    pub(crate) fn int32(&mut self, place: &Place<'_>) -> Option<i64> {
+        self.integer(place, i32::MAX.into())
+    }
+
     /// An object.
     pub(crate) fn object<'v>(&mut self, place: &Place<'v>) -> Option<&'v Map<String, Value>> {
         self.shaped(place, "an object", Value::as_object)

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Account, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
+    Account, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy,
+    Right, Role, Transport, Workers, WorkersAs,
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     defaults::fill(&mut job);
     // Of a field that had the wrong shape, one word is enough.
     let unsaid = |path: &str| !misshapen.iter().any(|named| named.starts_with(path));
-    check_name(&job.name, &mut errors);
+    check_name(&job.metadata.name, &mut errors);
     let workers = check_workers(&job, &unsaid, &mut errors);
     for (name, template) in [
         ("launcherTemplate", &job.spec.launcher),
@@ -102,15 +102,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
         container: None,
     };
     Job {
-        owner: Owner {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-            namespace: job.namespace.clone(),
-            name: job.name.clone(),
-            uid: job.uid.clone(),
-            generation: job.generation,
-            leaving: job.leaving,
-        },
+        owner: job.metadata.owner(API_VERSION, KIND),
         mpi: Mpi::OpenMpi,
         slots: 1,
         launcher: role(launcher, restart(&launcher.restart_policy)),
@@ -165,10 +157,10 @@ fn policy(clean: &str) -> Policy {
 /// It may see pods, and run commands in the job's own workers. A WebSocket begins with a GET, older
 /// clients with a POST.
 fn account(job: &MpiJob, workers: u32) -> Account {
-    let workers = (0..workers).map(|index| format!("{}-worker-{index}", job.name));
+    let workers = (0..workers).map(|index| format!("{}-worker-{index}", job.metadata.name));
     let given = &job.spec.launcher.service_account;
     Account {
-        name: format!("{}-launcher", job.name),
+        name: format!("{}-launcher", job.metadata.name),
         given: Some(given.clone()).filter(|name| !name.is_empty()),
         rights: vec![
             Right {

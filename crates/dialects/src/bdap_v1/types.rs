@@ -4,22 +4,15 @@
 use serde_json::Value;
 
 use crate::FieldError;
+use crate::metadata::Metadata;
 use crate::reader::{Place, Reader};
 use crate::template;
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MpiJob {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.deletionTimestamp` is set.
-    pub leaving: bool,
+    /// `metadata`.
+    pub metadata: Metadata,
     /// `spec`.
     pub spec: Spec,
 }
@@ -54,16 +47,9 @@ pub struct Template {
 pub fn read(object: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(object);
-    let metadata = root.field("metadata");
     let spec = root.field("spec");
     let job = MpiJob {
-        name: reader.string(&metadata.field("name")),
-        namespace: reader.string(&metadata.field("namespace")),
-        uid: reader.string(&metadata.field("uid")),
-        generation: reader
-            .integer(&metadata.field("generation"), i64::MAX)
-            .unwrap_or_default(),
-        leaving: metadata.field("deletionTimestamp").value().is_some(),
+        metadata: Metadata::read(&mut reader, &root),
         spec: match reader.object(&spec) {
             Some(_) => read_spec(&mut reader, &spec),
             None => Spec::default(),
@@ -79,7 +65,7 @@ fn read_spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
         None => String::new(),
     };
     Spec {
-        num_workers: reader.integer(&place.field("numWorkers"), i32::MAX.into()),
+        num_workers: reader.int32(&place.field("numWorkers")),
         launcher: read_template(reader, &place.field("launcherTemplate")),
         worker: read_template(reader, &place.field("workerTemplate")),
         clean_pod_policy,

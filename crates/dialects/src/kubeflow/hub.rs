@@ -68,16 +68,7 @@ fn covers(outer: &str, inner: &str) -> bool {
 
 /// The job as the owner of its children.
 pub(crate) fn owner(job: &MpiJob) -> Owner {
-    let meta = &job.metadata;
-    Owner {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone(),
-        uid: meta.uid.clone(),
-        generation: meta.generation,
-        leaving: meta.leaving,
-    }
+    job.metadata.owner(API_VERSION, KIND)
 }
 
 /// `mpiImplementation`.
@@ -152,7 +143,7 @@ pub(crate) fn gang(job: &MpiJob) -> Option<GangWish> {
     let timeout = wish.schedule_timeout_seconds.map(i32::try_from);
     Some(GangWish {
         min_members: wish.min_available.map(i32::try_from).transpose().ok()?,
-        queue: first_said([wish.queue.clone(), job.metadata.queue.clone()]),
+        queue: first_said([wish.queue.clone(), job.queue.clone()]),
         min_resources: wish.min_resources.clone(),
         priority_class: first_said([wish.priority_class.clone()]),
         priority: None,

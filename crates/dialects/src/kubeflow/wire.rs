@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::FieldError;
+use crate::metadata::Metadata;
 pub use crate::muster_fields::Muster;
 use crate::reader::{Place, Reader};
 use crate::{muster_fields, template};
@@ -24,25 +25,10 @@ const QUEUE_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
 pub struct MpiJob {
     /// `metadata`.
     pub metadata: Metadata,
-    /// `spec`.
-    pub spec: Spec,
-}
-
-/// What matters of `metadata`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
-    /// `name`.
-    pub name: String,
-    /// `namespace`.
-    pub namespace: String,
-    /// `uid`.
-    pub uid: String,
-    /// `generation`.
-    pub generation: i64,
     /// The annotation that names a Volcano queue.
     pub queue: String,
-    /// `deletionTimestamp` is set.
-    pub leaving: bool,
+    /// `spec`.
+    pub spec: Spec,
 }
 
 /// `spec`.
@@ -141,30 +127,19 @@ pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(job);
     let job = MpiJob {
-        metadata: metadata(&mut reader, &root.field("metadata")),
+        metadata: Metadata::read(&mut reader, &root),
+        queue: queue(&mut reader, &root),
         spec: spec(&mut reader, &root.field("spec")),
     };
     (job, reader.into_errors())
 }
 
-fn metadata(reader: &mut Reader, place: &Place<'_>) -> Metadata {
-    if reader.object(place).is_none() {
-        return Metadata::default();
-    }
-    let annotations = place.field("annotations");
-    let queue = match reader.object(&annotations) {
+/// The annotation that names a Volcano queue.
+fn queue(reader: &mut Reader, root: &Place<'_>) -> String {
+    let annotations = root.field("metadata").field("annotations");
+    match reader.object(&annotations) {
         Some(_) => reader.string(&annotations.entry(QUEUE_ANNOTATION)),
         None => String::new(),
-    };
-    Metadata {
-        name: reader.string(&place.field("name")),
-        namespace: reader.string(&place.field("namespace")),
-        uid: reader.string(&place.field("uid")),
-        generation: reader
-            .integer(&place.field("generation"), i64::MAX)
-            .unwrap_or_default(),
-        queue,
-        leaving: place.field("deletionTimestamp").value().is_some(),
     }
 }
 
@@ -174,7 +149,7 @@ fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
     }
     Spec {
         replicas: replicas(reader, &place.field("mpiReplicaSpecs")),
-        slots_per_worker: int32(reader, &place.field("slotsPerWorker")),
+        slots_per_worker: reader.int32(&place.field("slotsPerWorker")),
         run_launcher_as_worker: reader.boolean(&place.field("runLauncherAsWorker")),
         run_policy: run_policy(reader, &place.field("runPolicy")),
         ssh_auth_mount_path: reader.string(&place.field("sshAuthMountPath")),
@@ -202,7 +177,7 @@ fn replica_spec(reader: &mut Reader, place: &Place<'_>) -> ReplicaSpec {
     let template = place.field("template");
     template::look(reader, &template);
     ReplicaSpec {
-        replicas: int32(reader, &place.field("replicas")),
+        replicas: reader.int32(&place.field("replicas")),
         restart_policy: reader.string(&place.field("restartPolicy")),
         template: template.value().cloned().unwrap_or_default(),
     }
@@ -215,9 +190,9 @@ fn run_policy(reader: &mut Reader, place: &Place<'_>) -> RunPolicy {
     let deadline = place.field("activeDeadlineSeconds");
     RunPolicy {
         clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
-        ttl_seconds_after_finished: int32(reader, &place.field("ttlSecondsAfterFinished")),
+        ttl_seconds_after_finished: reader.int32(&place.field("ttlSecondsAfterFinished")),
         active_deadline_seconds: reader.integer(&deadline, i64::MAX),
-        backoff_limit: int32(reader, &place.field("backoffLimit")),
+        backoff_limit: reader.int32(&place.field("backoffLimit")),
         suspend: reader.boolean(&place.field("suspend")),
         managed_by: reader.optional_string(&place.field("managedBy")),
         scheduling: scheduling(reader, &place.field("schedulingPolicy")),
@@ -235,7 +210,7 @@ fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
     let resources = if is_nested { nested } else { flat };
     let min_resources = reader.map_of(&resources, "a quantity", template::is_quantity_shaped);
     SchedulingPolicy {
-        min_available: int32(reader, &place.field("minAvailable")),
+        min_available: reader.int32(&place.field("minAvailable")),
         queue: reader.string(&place.field("queue")),
         min_resources: min_resources.map(|map| {
             map.iter()
@@ -243,10 +218,6 @@ fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
                 .collect()
         }),
         priority_class: reader.string(&place.field("priorityClass")),
-        schedule_timeout_seconds: int32(reader, &place.field("scheduleTimeoutSeconds")),
+        schedule_timeout_seconds: reader.int32(&place.field("scheduleTimeoutSeconds")),
     }
-}
-
-fn int32(reader: &mut Reader, place: &Place<'_>) -> Option<i64> {
-    reader.integer(place, i32::MAX.into())
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner,
-    Policy, RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
+    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy,
+    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
 };
 use serde_json::Value;
 
@@ -146,17 +146,21 @@ fn required<'a>(
 
 /// Pods are hosts; the job is where its object is, whatever a parameter says.
 fn check_names(job: &OpenMpi, workers: i64, errors: &mut Vec<FieldError>) {
-    let last = format!("{}-worker-{}", job.name, workers.max(1) - 1);
+    let last = format!("{}-worker-{}", job.metadata.name, workers.max(1) - 1);
     let problems = dns_1035_problems(&last);
     if !problems.is_empty() {
         let problems = problems.join(", ");
         let detail = format!("{last:?} cannot be the name of a host: {problems}");
-        let name = job.name.as_str().into();
+        let name = job.metadata.name.as_str().into();
         errors.push(FieldError::invalid("metadata.name", &name, &detail));
     }
     for (path, given, real) in [
-        ("spec.name", &job.spec.name, &job.name),
-        ("spec.namespace", &job.spec.namespace, &job.namespace),
+        ("spec.name", &job.spec.name, &job.metadata.name),
+        (
+            "spec.namespace",
+            &job.spec.namespace,
+            &job.metadata.namespace,
+        ),
     ] {
         if let Some(given) = given.as_ref().filter(|given| *given != real) {
             let field = path.replace("spec", "metadata");
@@ -249,7 +253,7 @@ fn check_address(path: &str, address: &str, errors: &mut Vec<FieldError>) {
 fn account(job: &OpenMpi) -> Option<Account> {
     let is_made = job.spec.service_account_name.is_none();
     is_made.then(|| Account {
-        name: job.name.clone(),
+        name: job.metadata.name.clone(),
         given: None,
         rights: vec![Right {
             resource: "pods",
@@ -265,21 +269,13 @@ fn hub(wanted: &Wanted<'_>) -> Job {
         template,
         restart: RestartPolicy::Never,
         labels: BTreeMap::from([
-            ("app".to_owned(), job.name.clone()),
+            ("app".to_owned(), job.metadata.name.clone()),
             ("role".to_owned(), role.to_owned()),
         ]),
         container: None,
     };
     Job {
-        owner: Owner {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-            namespace: job.namespace.clone(),
-            name: job.name.clone(),
-            uid: job.uid.clone(),
-            generation: job.generation,
-            leaving: job.leaving,
-        },
+        owner: job.metadata.owner(API_VERSION, KIND),
         mpi: Mpi::OpenMpi,
         slots: wanted.slots(),
         launcher: role(pods::master(wanted), "master"),

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use crate::FieldError;
+use crate::metadata::Metadata;
 use crate::reader::{Place, Reader};
 
 /// How the component spelled a parameter that is not set.
@@ -13,16 +14,8 @@ pub(super) const UNSET: &str = "null";
 /// An OpenMPI object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenMpi {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.deletionTimestamp` is set.
-    pub leaving: bool,
+    /// `metadata`.
+    pub metadata: Metadata,
     /// `spec`.
     pub spec: Parameters,
 }
@@ -66,20 +59,11 @@ pub struct Parameters {
 pub fn read(job: &Value) -> (OpenMpi, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(job);
-    let meta = root.field("metadata");
     let mut errors = Vec::new();
-    let mut read = OpenMpi {
+    let read = OpenMpi {
         spec: parameters(&mut reader, &root.field("spec"), &mut errors),
-        ..OpenMpi::default()
+        metadata: Metadata::read(&mut reader, &root),
     };
-    if reader.object(&meta).is_some() {
-        read.name = reader.string(&meta.field("name"));
-        read.namespace = reader.string(&meta.field("namespace"));
-        read.uid = reader.string(&meta.field("uid"));
-        let generation = reader.integer(&meta.field("generation"), i64::MAX);
-        read.generation = generation.unwrap_or_default();
-        read.leaving = meta.field("deletionTimestamp").value().is_some();
-    }
     errors.extend(reader.into_errors());
     (read, errors)
 }

@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 use contract::labels::REPLICA_TYPE_LABEL;
 use planner::Job;
 use planner::job::{
-    CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Owner, Policy, RestartPolicy,
-    Role, Transport, Workers, WorkersAs,
+    CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy, Role,
+    Transport, Workers, WorkersAs,
 };
 use planner::observed::GangScheduler;
 use serde_json::Value;
@@ -103,14 +103,14 @@ fn check_types(path: &str, mode: &Mode, errors: &mut Vec<FieldError>) {
 
 /// The last worker's name is that of a host.
 fn check_name(job: &MpiJob, replicas: i64, errors: &mut Vec<FieldError>) {
-    let last = format!("{}-worker-{}", job.name, replicas.max(1) - 1);
+    let last = format!("{}-worker-{}", job.metadata.name, replicas.max(1) - 1);
     let problems = dns_1035_problems(&last);
     if !problems.is_empty() {
         let detail = format!(
             "{last:?} cannot be the name of a host: {}",
             problems.join(", ")
         );
-        let name = job.name.as_str().into();
+        let name = job.metadata.name.as_str().into();
         errors.push(FieldError::invalid("metadata.name", &name, &detail));
     }
 }
@@ -120,15 +120,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
     let is_debugged = spec.debug.enabled;
     let startup = muster.startup_timeout_seconds;
     Job {
-        owner: Owner {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-            namespace: job.namespace.clone(),
-            name: job.name.clone(),
-            uid: job.uid.clone(),
-            generation: job.generation,
-            leaving: job.leaving,
-        },
+        owner: job.metadata.owner(API_VERSION, KIND),
         mpi: Mpi::OpenMpi,
         slots: command::slots(&wanted.args, wanted.replicas),
         launcher: Role {
@@ -202,7 +194,7 @@ fn gang(scheduler: Option<&T9kScheduler>) -> GangWish {
 /// As the platform labels the pods of its other kinds.
 fn labels(job: &MpiJob, replica: &str) -> BTreeMap<String, String> {
     let pairs = [
-        ("mpijob", job.name.as_str()),
+        ("mpijob", job.metadata.name.as_str()),
         ("tensorstack.dev/component", "mpijob"),
         ("tensorstack.dev/component-type", "user"),
         (REPLICA_TYPE_LABEL, replica),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::FieldError;
+use crate::metadata::Metadata;
 use crate::muster_fields::{self, Muster};
 use crate::reader::{Place, Reader};
 use crate::template;
@@ -14,16 +15,8 @@ use crate::template;
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MpiJob {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.deletionTimestamp` is set.
-    pub leaving: bool,
+    /// `metadata`.
+    pub metadata: Metadata,
     /// `status.conditions` tells of a pause, past or present.
     pub was_paused: bool,
     /// `spec`.
@@ -148,20 +141,11 @@ pub struct Override {
 pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(job);
-    let meta = root.field("metadata");
-    let mut read = MpiJob {
+    let read = MpiJob {
         spec: spec(&mut reader, &root.field("spec")),
+        metadata: Metadata::read(&mut reader, &root),
         was_paused: was_paused(job),
-        ..MpiJob::default()
     };
-    if reader.object(&meta).is_some() {
-        read.name = reader.string(&meta.field("name"));
-        read.namespace = reader.string(&meta.field("namespace"));
-        read.uid = reader.string(&meta.field("uid"));
-        let generation = reader.integer(&meta.field("generation"), i64::MAX);
-        read.generation = generation.unwrap_or_default();
-        read.leaving = meta.field("deletionTimestamp").value().is_some();
-    }
     (read, reader.into_errors())
 }
 
@@ -221,15 +205,15 @@ fn worker(reader: &mut Reader, place: &Place<'_>) -> Option<Worker> {
         enable: reader
             .boolean(&recovery.field("enable"))
             .unwrap_or_default(),
-        limit: int32(reader, &recovery.field("limit")),
+        limit: reader.int32(&recovery.field("limit")),
     });
     let extra = place.field("extraMPIArgs");
     Some(Worker {
-        replicas: int32(reader, &place.field("replicas")),
+        replicas: reader.int32(&place.field("replicas")),
         extra_mpi_args: extra.value().map(|_| texts(reader, &extra)),
         cmd: texts(reader, &place.field("cmd")),
         template: template.value().cloned().unwrap_or_default(),
-        processes_per_worker: int32(reader, &place.field("processesPerWorker")),
+        processes_per_worker: reader.int32(&place.field("processesPerWorker")),
         process_recovery,
     })
 }
@@ -255,13 +239,13 @@ fn replica_specs(reader: &mut Reader, place: &Place<'_>) -> Option<Vec<ReplicaSp
         let has_policy = reader.object(&policy).is_some();
         ReplicaSpec {
             kind: reader.string(&place.field("type")),
-            replicas: int32(reader, &place.field("replicas")),
+            replicas: reader.int32(&place.field("replicas")),
             restart_policy: match has_policy {
                 true => reader.string(&policy.field("policy")),
                 false => String::new(),
             },
             restart_limit: match has_policy {
-                true => int32(reader, &policy.field("limit")),
+                true => reader.int32(&policy.field("limit")),
                 false => None,
             },
             template: template.value().cloned().unwrap_or_default(),
@@ -276,7 +260,7 @@ fn scheduler(reader: &mut Reader, place: &Place<'_>) -> Option<T9kScheduler> {
     reader.object(&place)?;
     Some(T9kScheduler {
         queue: reader.string(&place.field("queue")),
-        priority: int32(reader, &place.field("priority")),
+        priority: reader.int32(&place.field("priority")),
     })
 }
 
@@ -313,8 +297,4 @@ fn texts_by_name(reader: &mut Reader, place: &Place<'_>) -> Option<BTreeMap<Stri
     let entries = reader.map_of(place, "a string", Value::is_string)?;
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     Some(entries.iter().filter_map(text).collect())
-}
-
-fn int32(reader: &mut Reader, place: &Place<'_>) -> Option<i64> {
-    reader.integer(place, i32::MAX.into())
 }

@@ -24,7 +24,11 @@ pub(super) fn files(wanted: &Wanted<'_>) -> BTreeMap<String, String> {
 
 /// Names below the cluster's domain for services, which pods search.
 fn hostfile(wanted: &Wanted<'_>) -> String {
-    let (name, namespace, slots) = (&wanted.job.name, &wanted.job.namespace, wanted.slots());
+    let (name, namespace, slots) = (
+        &wanted.job.metadata.name,
+        &wanted.job.metadata.namespace,
+        wanted.slots(),
+    );
     let line = |index: u32| format!("{name}-worker-{index}.{name}.{namespace} slots={slots}\n");
     (0..wanted.workers).map(line).collect()
 }

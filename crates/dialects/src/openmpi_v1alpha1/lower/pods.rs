@@ -69,7 +69,7 @@ fn common(wanted: &Wanted<'_>) -> Value {
         spec["imagePullSecrets"] = names.map(|name| json!({"name": name})).collect();
     }
     let account = given.service_account_name.as_ref();
-    spec["serviceAccountName"] = account.unwrap_or(&wanted.job.name).as_str().into();
+    spec["serviceAccountName"] = account.unwrap_or(&wanted.job.metadata.name).as_str().into();
     spec
 }
 
@@ -91,7 +91,7 @@ fn security(wanted: &Wanted<'_>) -> Map<String, Value> {
 }
 
 fn volumes(wanted: &Wanted<'_>) -> Vec<Value> {
-    let assets = format!("{}-assets", wanted.job.name);
+    let assets = format!("{}-assets", wanted.job.metadata.name);
     let mut items = vec![json!({"key": "init.sh", "path": "init.sh", "mode": 0o555})];
     let others = ["hostfile", "mca-params.conf", "ssh_config", "sshd_config"];
     items.extend(others.map(|file| json!({"key": file, "path": file})));
@@ -158,11 +158,11 @@ fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
 
 fn controller(wanted: &Wanted<'_>) -> Value {
     let given = &wanted.job.spec;
-    let mut words = vec![("--namespace", wanted.job.namespace.clone())];
+    let mut words = vec![("--namespace", wanted.job.metadata.namespace.clone())];
     match wanted.own_controller() {
-        Some(_) => words.push(("--master", format!("{}-master", wanted.job.name))),
+        Some(_) => words.push(("--master", format!("{}-master", wanted.job.metadata.name))),
         None => words.extend([
-            ("--job", wanted.job.name.clone()),
+            ("--job", wanted.job.metadata.name.clone()),
             ("--signal-dir", SIGNALS.to_owned()),
         ]),
     }
