@@ -66,7 +66,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Build(args) => artifacts::run(&args),
         Chore::Images(args) => images::run(args),
         Chore::Codegen(args) => codegen::run(args),
-        Chore::Tidy(args) => tidy::run(args),
+        Chore::Tidy(args) => tidy::run(&args),
     }
 }
 

@@ -175,9 +175,7 @@ impl Stages {
             let result = self.check("fmt", &["--all", "--", "--check", "-l"]);
             result.context("not formatted: run `cargo fmt --all`")
         });
-        report.stage("tidy", || {
-            tidy::run(tidy::Args {}).map(|()| Tally::default())
-        });
+        report.stage("tidy", || tidy::check_all().map(|()| Tally::default()));
         report.stage("clippy", || {
             let words = ["--workspace", "--all-targets", "--", "-D", "warnings"];
             self.check("clippy", &words)

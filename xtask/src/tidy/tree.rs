@@ -39,15 +39,14 @@ impl Tree {
             let entry = entry.with_context(cannot_read)?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{relative}{name}");
-            let kind = entry.file_type().with_context(cannot_read)?;
-            if kind.is_dir() {
-                if !matches!(name.as_str(), ".git" | "target") {
-                    self.paths.insert(path.clone());
-                    self.read_directory(root, &format!("{path}/"))?;
-                }
+            if matches!(name.as_str(), ".git" | "target") {
                 continue;
             }
             self.paths.insert(path.clone());
+            if entry.file_type().with_context(cannot_read)?.is_dir() {
+                self.read_directory(root, &format!("{path}/"))?;
+                continue;
+            }
             // A file may go while we look: an editor's scratch file is nobody's violation.
             let Ok(bytes) = fs::read(entry.path()) else {
                 continue;
@@ -99,12 +98,20 @@ impl File {
             .map(|(index, line)| (index + 1, line))
     }
 
+    /// Whether all of it is tests, or what tests are built from.
+    pub(super) fn is_test(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        let is_folder = |part: &str| matches!(part, "tests" | "fixtures" | "fuzz");
+        self.path.starts_with("e2e/src/")
+            || self.path.split('/').any(is_folder)
+            || matches!(name, "tests.rs" | "fixtures.rs")
+            || name.ends_with("_test.go")
+    }
+
     /// Which line numbers are tests: all of a test file, else the body of `#[cfg(test)] mod`.
     pub(super) fn test_lines(&self) -> Range<usize> {
         let end = self.text.lines().count() + 1;
-        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
-        let in_tests = self.path.split('/').any(|part| part == "tests");
-        if in_tests || name == "tests.rs" || name.ends_with("_test.go") {
+        if self.is_test() {
             return 1..end;
         }
         let lines: Vec<&str> = self.text.lines().collect();
