@@ -1,11 +1,21 @@
-//! The cluster that a verb speaks to: a real one by kubeconfig, the one of `muster up`, or what a
-//! local run left behind. Decides where that is, and turns refusals into sentences.
+//! The cluster that a command talks to: a real one by kubeconfig, the one of `muster up`, or the
+//! records of earlier local runs. Decides which, and turns API errors into sentences that say what
+//! to do.
 
 use std::path::Path;
+use std::pin::Pin;
 
 use anyhow::{Context as _, Result, anyhow};
+use contract::labels::JOB_UID_LABEL;
+use futures::TryStreamExt as _;
 use futures::io::AsyncBufRead;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, PostParams,
+    Preconditions, WatchParams,
+};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::discovery::Scope;
 use kube::{Client, Config};
 use serde_json::Value;
 
@@ -15,6 +25,12 @@ use crate::manifest::{self, Api};
 use crate::state::{self, Record};
 use crate::view::{JobView, PodView};
 
+/// Seconds after which an API server ends a watch.
+const WATCH_SECS: u32 = 60;
+
+/// A container's log, to be read line by line.
+pub(crate) type LogReader = Pin<Box<dyn AsyncBufRead + Send>>;
+
 /// Where jobs are.
 pub(crate) struct Backend {
     source: Source,
@@ -23,23 +39,12 @@ pub(crate) struct Backend {
 
 enum Source {
     Live(Client),
-    /// Runs of this machine, newest first.
+    /// Runs on this machine, newest first.
     Records(Vec<Record>),
 }
 
-/// Which part of a log.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LogOptions {
-    pub(crate) container: String,
-    pub(crate) follow: bool,
-    pub(crate) tail: Option<u64>,
-    pub(crate) since_secs: Option<u64>,
-    pub(crate) previous: bool,
-    pub(crate) timestamps: bool,
-}
-
 impl Backend {
-    /// The backend that the flags name. `@last` is always on this machine.
+    /// The backend that the flags select. `@last` is always on this machine.
     pub(crate) async fn connect(global: &Global, name: Option<&str>) -> Result<Self> {
         let named = || global.namespace.clone();
         if name == Some("@last") || (global.local && !state::up_is_alive()) {
@@ -50,7 +55,7 @@ impl Backend {
             });
         }
         let config = if global.local {
-            from_file(&state::up_kubeconfig()?, None).await?
+            config_of_up().await?
         } else {
             configured(global).await?
         };
@@ -59,7 +64,7 @@ impl Backend {
         Ok(Self::of(client, namespace))
     }
 
-    /// A backend behind a client.
+    /// The cluster behind a client.
     pub(crate) fn of(client: Client, namespace: String) -> Self {
         Self {
             source: Source::Live(client),
@@ -76,20 +81,14 @@ impl Backend {
                 return Ok(jobs.cloned().collect());
             }
         };
+        let namespace = (!all).then_some(self.namespace.as_str());
         let mut jobs = Vec::new();
         for dialect in stored() {
-            let mut path = collection(dialect, (!all).then_some(self.namespace.as_str()));
-            if !selector.is_empty() {
-                path += &format!("?labelSelector={}", encoded(selector));
-            }
-            let Some(list) = get(client, &path).await? else {
-                continue;
-            };
-            for item in list["items"].as_array().into_iter().flatten() {
-                let mut item = item.clone();
-                item["apiVersion"] = manifest::api_version(dialect).into();
-                item["kind"] = dialect.kind.into();
-                jobs.push(item);
+            let api = api(client, &resource(dialect), namespace);
+            for mut job in list(&api, &ListParams::default().labels(selector)).await? {
+                job["apiVersion"] = manifest::api_version(dialect).into();
+                job["kind"] = dialect.kind.into();
+                jobs.push(job);
             }
         }
         Ok(jobs)
@@ -104,24 +103,31 @@ impl Backend {
         let (kind, short) = name.split_once('/').unwrap_or(("", name));
         let mut found = Vec::new();
         for dialect in stored().filter(|dialect| is_called(dialect, kind)) {
-            let path = collection(dialect, Some(&self.namespace));
-            found.extend(get(client, &format!("{path}/{}", encoded(short))).await?);
+            let api = api(client, &resource(dialect), Some(&self.namespace));
+            match api.get(short).await {
+                Ok(job) => found.push(serde_json::to_value(job)?),
+                // No job of this name, or no such kind in this cluster.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(explain(error, &format!("read {name}"))),
+            }
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Failure {
-                code: exit::FAILED,
-                text: format!(
-                    "there is no job {short} in namespace {}; `muster get -A` lists all",
+            0 => Err(Failure::new(
+                exit::FAILED,
+                format!(
+                    "there is no job {short} in namespace {}; `muster get -A` lists all jobs",
                     self.namespace
                 ),
-            }
-            .into()),
+            )),
             _ => {
                 let names: Vec<String> =
                     found.iter().map(crate::verbs::render::typed_name).collect();
-                let text = format!("{short} is the name of {}: say which", names.join(" and "));
-                Err(Failure::usage(text).into())
+                let text = format!(
+                    "{} have the same name; use one of these instead of {short}",
+                    names.join(" and ")
+                );
+                Err(Failure::new(exit::USAGE, text))
             }
         }
     }
@@ -130,130 +136,122 @@ impl Backend {
     pub(crate) async fn pods(&self, job: JobView<'_>) -> Result<Vec<Value>> {
         match &self.source {
             Source::Live(client) => {
-                let selector = format!("{}={}", contract::labels::JOB_NAME_LABEL, job.name());
-                let namespace = encoded(job.namespace());
-                let path = format!(
-                    "/api/v1/namespaces/{namespace}/pods?labelSelector={}",
-                    encoded(&selector)
+                let api = api(
+                    client,
+                    &ApiResource::erase::<Pod>(&()),
+                    Some(job.namespace()),
                 );
-                let list = get(client, &path).await?.unwrap_or_default();
-                Ok(list["items"].as_array().cloned().unwrap_or_default())
+                let selector = format!("{JOB_UID_LABEL}={}", job.uid());
+                list(&api, &ListParams::default().labels(&selector)).await
             }
             Source::Records(records) => {
-                let record = records.iter().find(|record| record.holds(job.0));
-                let pods = record.map(|record| record.pods.clone()).unwrap_or_default();
-                let own = pods
-                    .into_iter()
-                    .filter(|pod| PodView(pod).belongs_to(job.name()));
-                Ok(own.collect())
+                let record = records.iter().find(|record| record.holds(job));
+                let pods = record.into_iter().flat_map(|record| &record.pods);
+                let own = pods.filter(|pod| PodView(pod).job_uid() == job.uid());
+                Ok(own.cloned().collect())
             }
         }
     }
 
     /// Events about a job, oldest first.
     pub(crate) async fn events(&self, job: JobView<'_>) -> Result<Vec<Value>> {
-        let uid = job.0["metadata"]["uid"].as_str().unwrap_or("");
         let mut events = match &self.source {
             Source::Live(client) => {
-                let path = format!(
-                    "/api/v1/namespaces/{}/events?fieldSelector={}",
-                    encoded(job.namespace()),
-                    encoded(&format!("involvedObject.uid={uid}"))
+                let api = api(
+                    client,
+                    &ApiResource::erase::<Event>(&()),
+                    Some(job.namespace()),
                 );
-                let list = get(client, &path).await?.unwrap_or_default();
-                list["items"].as_array().cloned().unwrap_or_default()
+                let selector = format!("involvedObject.uid={}", job.uid());
+                list(&api, &ListParams::default().fields(&selector)).await?
             }
             Source::Records(records) => {
-                let record = records.iter().find(|record| record.holds(job.0));
-                record
-                    .map(|record| record.events.clone())
-                    .unwrap_or_default()
+                let record = records.iter().find(|record| record.holds(job));
+                let events = record.map(|record| record.events.clone());
+                events.unwrap_or_default()
             }
         };
-        events.retain(|event| event["involvedObject"]["uid"] == uid);
+        events.retain(|event| event["involvedObject"]["uid"] == job.uid());
         events.sort_by_key(|event| event_time(event).to_owned());
         Ok(events)
     }
 
-    /// The log of a container, line by line.
-    pub(crate) async fn log(
-        &self,
-        pod: PodView<'_>,
-        options: &LogOptions,
-    ) -> Result<Box<dyn AsyncBufRead + Send + Unpin>> {
+    /// The log of a container.
+    pub(crate) async fn log(&self, pod: PodView<'_>, params: &LogParams) -> Result<LogReader> {
         match &self.source {
-            Source::Live(client) => live_log(client, pod, options).await,
+            Source::Live(client) => {
+                let pods: kube::Api<Pod> = kube::Api::namespaced(client.clone(), pod.namespace());
+                let stream = pods.log_stream(pod.name(), params).await;
+                let doing = || format!("read the log of {}", pod.name());
+                Ok(Box::pin(stream.map_err(|error| explain(error, &doing()))?))
+            }
             Source::Records(records) => {
-                let record = records.iter().find(|record| {
-                    let uid = &pod.0["metadata"]["uid"];
-                    record.pods.iter().any(|own| own["metadata"]["uid"] == *uid)
-                });
+                let uid = &pod.0["metadata"]["uid"];
+                let is_own = |own: &Value| own["metadata"]["uid"] == *uid;
+                let mut records = records.iter();
+                let record = records.find(|record| record.pods.iter().any(is_own));
                 let record = record.context("the run of this pod is not recorded")?;
-                let text = record.log(pod.0, options)?;
-                Ok(Box::new(futures::io::Cursor::new(text)))
+                let text = record.log(pod.0, params)?;
+                Ok(Box::pin(futures::io::Cursor::new(text)))
             }
         }
     }
 
-    /// Creates an object as it was written; companions that exist already are left as they are.
+    /// Creates an object as it was written.
     pub(crate) async fn create(&self, object: &Value, dry_run: bool) -> Result<Value> {
         let client = self.live()?;
         let namespace = manifest::namespace(object).unwrap_or(&self.namespace);
-        let mut path = plural_path(object, namespace) + "?fieldManager=muster";
-        if dry_run {
-            path += "&dryRun=All";
-        }
-        let request = http::Request::post(&path)
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(object)?)?;
-        client.request(request).await.map_err(|error| {
-            let name = crate::verbs::render::typed_name(object);
-            explain(error, &format!("create {name} in namespace {namespace}"))
-        })
+        let name = crate::verbs::render::typed_name(object);
+        let doing = format!("create {name} in namespace {namespace}");
+        let (version, kind) = (
+            manifest::text(object, "apiVersion"),
+            manifest::text(object, "kind"),
+        );
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        let (resource, capabilities) = kube::discovery::pinned_kind(client, &kind)
+            .await
+            .map_err(|error| explain(error, &doing))?;
+        let object: DynamicObject = serde_json::from_value(object.clone())
+            .with_context(|| format!("cannot {doing}: its metadata is malformed"))?;
+        let namespace = (capabilities.scope == Scope::Namespaced).then_some(namespace);
+        let params = PostParams {
+            dry_run,
+            field_manager: Some("muster".to_owned()),
+        };
+        let created = api(client, &resource, namespace)
+            .create(&params, &object)
+            .await
+            .map_err(|error| explain(error, &doing))?;
+        Ok(serde_json::to_value(created)?)
     }
 
     /// Deletes a job and what it owns.
     pub(crate) async fn delete(&self, job: JobView<'_>) -> Result<()> {
-        let client = self.live()?;
-        let dialect = manifest::api(job.0).context("not a job that muster knows")?;
-        let path = format!(
-            "{}/{}?propagationPolicy=Background",
-            collection(dialect, Some(job.namespace())),
-            job.name()
-        );
-        let body = serde_json::json!({
-            "preconditions": {"uid": job.0["metadata"]["uid"]},
+        let api = self.api_of(job)?;
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(job.uid().to_owned()),
+            resource_version: None,
         });
-        let request = http::Request::delete(&path)
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&body)?)?;
-        let _: Value = client
-            .request(request)
-            .await
-            .map_err(|error| explain(error, &format!("delete {}", job.name())))?;
+        let deleted = api.delete(job.name(), &params).await;
+        deleted.map_err(|error| explain(error, &format!("delete {}", job.name())))?;
         Ok(())
     }
 
-    /// Waits until the job changes after `version`; an error of the watch counts as a change.
+    /// Waits until the job changes; an error of the watch counts as a change.
     pub(crate) async fn changed(&self, job: JobView<'_>) -> Result<()> {
-        use futures::TryStreamExt as _;
-        let Source::Live(client) = &self.source else {
+        if self.is_recorded() {
             return Ok(());
-        };
-        let dialect = manifest::api(job.0).context("not a job that muster knows")?;
+        }
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={}", job.name()))
+            .timeout(WATCH_SECS)
+            .disable_bookmarks();
         let version = job.0["metadata"]["resourceVersion"].as_str().unwrap_or("");
-        let path = format!(
-            "{}?watch=1&timeoutSeconds=60&resourceVersion={version}&fieldSelector={}",
-            collection(dialect, Some(job.namespace())),
-            encoded(&format!("metadata.name={}", job.name()))
-        );
-        let request = http::Request::get(path).body(Vec::new())?;
-        let events = client.request_events::<Value>(request).await;
-        let Ok(events) = events else {
-            return Ok(());
-        };
-        futures::pin_mut!(events);
-        let _ = events.try_next().await;
+        if let Ok(events) = self.api_of(job)?.watch(&params, version).await {
+            futures::pin_mut!(events);
+            let _ = events.try_next().await;
+        }
         Ok(())
     }
 
@@ -262,132 +260,119 @@ impl Backend {
         matches!(self.source, Source::Records(_))
     }
 
+    fn api_of(&self, job: JobView<'_>) -> Result<kube::Api<DynamicObject>> {
+        let dialect = manifest::api(job.0).context("not a job that muster knows")?;
+        Ok(api(self.live()?, &resource(dialect), Some(job.namespace())))
+    }
+
     fn live(&self) -> Result<&Client> {
         match &self.source {
             Source::Live(client) => Ok(client),
-            Source::Records(_) => Err(Failure {
-                code: exit::FAILED,
-                text: "no local cluster runs; `muster up` starts one, `muster run FILE` runs one \
-                       job"
-                .to_owned(),
-            }
-            .into()),
+            Source::Records(_) => Err(Failure::new(
+                exit::FAILED,
+                "no local cluster runs; `muster up` starts one, `muster run FILE` runs one job",
+            )),
         }
     }
 }
 
 fn recorded(records: &[Record], name: &str) -> Result<Value> {
     let short = name.rsplit('/').next().unwrap_or(name);
-    let found = match short {
-        "@last" => records.first().and_then(|record| record.jobs().next()),
-        _ => records
-            .iter()
-            .flat_map(Record::jobs)
-            .find(|job| manifest::name(job) == short),
+    let mut jobs = records.iter().flat_map(Record::jobs);
+    let (found, text) = match short {
+        "@last" => (
+            jobs.next(),
+            "no job has been run on this machine yet: `muster run FILE`".to_owned(),
+        ),
+        _ => (
+            jobs.find(|job| manifest::name(job) == short),
+            format!("no local run of {short} is recorded; `muster get --local` lists them"),
+        ),
     };
-    found.cloned().ok_or_else(|| {
-        let text = match short {
-            "@last" => "nothing was run on this machine yet: `muster run FILE`".to_owned(),
-            _ => format!("no local run of {short} is recorded; `muster get --local` lists them"),
-        };
-        Failure {
-            code: exit::FAILED,
-            text,
-        }
-        .into()
-    })
+    found
+        .cloned()
+        .ok_or_else(|| Failure::new(exit::FAILED, text))
 }
 
 async fn configured(global: &Global) -> Result<Config> {
-    let variable = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
-    let given = global.kubeconfig.clone().or(variable.map(Into::into));
-    if let Some(path) = given {
-        return from_file(&path, global.context.as_deref()).await;
-    }
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config"));
-    match home.filter(|path| path.exists()) {
-        Some(path) => from_file(&path, global.context.as_deref()).await,
-        None => Config::incluster().map_err(|_| {
-            anyhow!(
-                "no cluster configured: looked at $KUBECONFIG (unset), ~/.kube/config (absent), \
-                 in-cluster (no)\n  do: set one, use --local, or run here: muster run FILE"
-            )
-        }),
-    }
-}
-
-async fn from_file(path: &Path, context: Option<&str>) -> Result<Config> {
-    // Variables of this kind may name several files.
-    let first = path
-        .to_str()
-        .and_then(|paths| paths.split(':').find(|path| !path.is_empty()))
-        .map_or(path, Path::new);
-    let file = Kubeconfig::read_from(first)
-        .with_context(|| format!("cannot read the kubeconfig {}", first.display()))?;
+    let read = match &global.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let file = match read {
+        Ok(file) => file,
+        Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) if !is_named(global) => {
+            return Config::incluster().map_err(|_| {
+                anyhow!(
+                    "no cluster configured: looked at $KUBECONFIG (unset), ~/.kube/config \
+                     (absent), in-cluster (no)\n  do: set one, use --local, or run here: muster \
+                     run FILE"
+                )
+            });
+        }
+        Err(error) => return Err(error).context("cannot read the kubeconfig"),
+    };
     let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
+        context: global.context.clone(),
         ..KubeConfigOptions::default()
     };
     let config = Config::from_custom_kubeconfig(file, &options).await;
-    config.with_context(|| format!("the kubeconfig {} names no usable cluster", first.display()))
+    config.context("the kubeconfig names no usable cluster")
 }
 
-async fn get(client: &Client, path: &str) -> Result<Option<Value>> {
-    let request = http::Request::get(path).body(Vec::new())?;
-    match client.request::<Value>(request).await {
-        Ok(value) => Ok(Some(value)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(explain(error, &format!("read {path}"))),
+/// Whether the user said which kubeconfig to read.
+fn is_named(global: &Global) -> bool {
+    let variable = std::env::var_os("KUBECONFIG");
+    global.kubeconfig.is_some() || variable.is_some_and(|paths| !paths.is_empty())
+}
+
+/// How to reach the cluster of `muster up`.
+pub(crate) async fn config_of_up() -> Result<Config> {
+    let path = state::up_kubeconfig()?;
+    let cannot = |path: &Path| format!("cannot use the kubeconfig {}", path.display());
+    let file = Kubeconfig::read_from(&path).with_context(|| cannot(&path))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    config.with_context(|| cannot(&path))
+}
+
+fn api(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+) -> kube::Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => kube::Api::namespaced_with(client.clone(), namespace, resource),
+        None => kube::Api::all_with(client.clone(), resource),
     }
 }
 
-/// A refusal as a sentence with what to do.
+/// None where the cluster does not serve their kind.
+async fn list(api: &kube::Api<DynamicObject>, params: &ListParams) -> Result<Vec<Value>> {
+    let objects = match api.list(params).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => return Err(explain(error, &format!("list {}", api.resource_url()))),
+    };
+    let objects = objects.into_iter().map(serde_json::to_value);
+    Ok(objects.collect::<Result<_, _>>()?)
+}
+
+/// An API error as a sentence, with what to do where that is known.
 fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
+    let advice = "\n  do: install muster there, or run here: muster run FILE";
     match error {
         kube::Error::Api(status) if status.code == 403 => {
             anyhow!("you may not {doing}: {}", status.message)
         }
-        kube::Error::Api(status) if status.code == 404 => anyhow!(
-            "cannot {doing}: {}\n  do: install muster there, or run here: muster run FILE",
-            status.message
-        ),
+        kube::Error::Api(status) if status.code == 404 => {
+            anyhow!("cannot {doing}: {}{advice}", status.message)
+        }
         kube::Error::Api(status) => anyhow!("cannot {doing}: {}", status.message),
+        kube::Error::Discovery(_) => {
+            anyhow!("cannot {doing}: the cluster does not serve this kind{advice}")
+        }
         other => anyhow!(other).context(format!("cannot {doing}")),
     }
-}
-
-async fn live_log(
-    client: &Client,
-    pod: PodView<'_>,
-    options: &LogOptions,
-) -> Result<Box<dyn AsyncBufRead + Send + Unpin>> {
-    let namespace = manifest::namespace(pod.0).unwrap_or("default");
-    let mut path = format!(
-        "/api/v1/namespaces/{}/pods/{}/log?container={}",
-        encoded(namespace),
-        encoded(pod.name()),
-        encoded(&options.container)
-    );
-    for (flag, name) in [
-        (options.follow, "follow"),
-        (options.previous, "previous"),
-        (options.timestamps, "timestamps"),
-    ] {
-        if flag {
-            path += &format!("&{name}=true");
-        }
-    }
-    if let Some(lines) = options.tail {
-        path += &format!("&tailLines={lines}");
-    }
-    if let Some(secs) = options.since_secs {
-        path += &format!("&sinceSeconds={secs}");
-    }
-    let request = http::Request::get(path).body(Vec::new())?;
-    let stream = client.request_stream(request).await;
-    let stream =
-        stream.map_err(|error| explain(error, &format!("read the log of {}", pod.name())))?;
-    Ok(Box::new(Box::pin(stream)))
 }
 
 /// Of an event: the last time it happened.
@@ -409,44 +394,7 @@ fn is_called(dialect: &Api, kind: &str) -> bool {
         && (group.is_empty() || group == dialect.group)
 }
 
-fn collection(dialect: &Api, namespace: Option<&str>) -> String {
-    let base = format!("/apis/{}/{}", dialect.group, dialect.version);
-    match namespace {
-        Some(namespace) => format!(
-            "{base}/namespaces/{}/{}",
-            encoded(namespace),
-            dialect.plural
-        ),
-        None => format!("{base}/{}", dialect.plural),
-    }
-}
-
-fn plural_path(object: &Value, namespace: &str) -> String {
-    let version = manifest::text(object, "apiVersion");
-    let base = match version.contains('/') {
-        true => format!("/apis/{version}"),
-        false => format!("/api/{version}"),
-    };
-    let kind = manifest::text(object, "kind").to_lowercase();
-    let plural = match kind.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
-        _ if kind.ends_with('s') => format!("{kind}es"),
-        _ => format!("{kind}s"),
-    };
-    match kind.as_str() {
-        "namespace" | "persistentvolume" | "clusterrole" | "clusterrolebinding"
-        | "storageclass" | "priorityclass" => format!("{base}/{plural}"),
-        _ => format!("{base}/namespaces/{}/{plural}", encoded(namespace)),
-    }
-}
-
-/// A part of a URL.
-fn encoded(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    text.bytes()
-        .map(|byte| match plain(&byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
-        })
-        .collect()
+fn resource(dialect: &Api) -> ApiResource {
+    let kind = GroupVersionKind::gvk(dialect.group, dialect.version, dialect.kind);
+    ApiResource::from_gvk_with_plural(&kind, dialect.plural)
 }

@@ -36,6 +36,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// An error that ends the process with this code.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "it is only ever returned as an error"
+    )]
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> anyhow::Error {
+        let text = text.into();
+        Self { code, text }.into()
+    }
+
     /// Wrong words, in a way that the grammar cannot see.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {

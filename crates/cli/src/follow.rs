@@ -7,10 +7,11 @@ use anyhow::Result;
 use futures::{AsyncBufReadExt as _, FutureExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
+use kube::api::LogParams;
 use serde_json::Value;
 
 use crate::args::Global;
-use crate::backend::{Backend, LogOptions};
+use crate::backend::Backend;
 use crate::exit::{self, Failure};
 use crate::out::{GREEN, painted};
 use crate::view::{JobView, launcher};
@@ -23,7 +24,7 @@ const TICK: Duration = Duration::from_millis(120);
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(30);
 /// Lines of a failed program that are shown again, and among how many they are looked for.
 const LAST_LINES: usize = 5;
-const LINES_READ: u64 = 100;
+const LINES_READ: i64 = 100;
 
 /// What became of a job.
 #[derive(Debug)]
@@ -113,11 +114,6 @@ impl<'a> Follower<'a> {
     }
 
     async fn logs(&self, name: &str) -> Result<()> {
-        let options = |container: &str| LogOptions {
-            container: container.to_owned(),
-            follow: true,
-            ..LogOptions::default()
-        };
         loop {
             let job = self.backend.job(name).await?;
             let pods = self.backend.pods(JobView(&job)).await?;
@@ -126,10 +122,12 @@ impl<'a> Follower<'a> {
                 self.backend.changed(JobView(&job)).await?;
                 continue;
             };
-            let mut reader = self
-                .backend
-                .log(pod, &options(pod.main_container()))
-                .await?;
+            let params = LogParams {
+                container: Some(pod.main_container().to_owned()),
+                follow: true,
+                ..LogParams::default()
+            };
+            let mut reader = self.backend.log(pod, &params).await?;
             let mut line = Vec::new();
             while reader.read_until(b'\n', &mut line).await? > 0 {
                 self.bar
@@ -255,12 +253,12 @@ pub(crate) async fn last_lines(backend: &Backend, pods: &[Value]) -> Vec<String>
     let Some(pod) = launcher(pods) else {
         return Vec::new();
     };
-    let options = LogOptions {
-        container: pod.main_container().to_owned(),
-        tail: Some(LINES_READ),
-        ..LogOptions::default()
+    let params = LogParams {
+        container: Some(pod.main_container().to_owned()),
+        tail_lines: Some(LINES_READ),
+        ..LogParams::default()
     };
-    let Ok(mut reader) = backend.log(pod, &options).await else {
+    let Ok(mut reader) = backend.log(pod, &params).await else {
         return Vec::new();
     };
     let (mut lines, mut line) = (Vec::new(), Vec::new());

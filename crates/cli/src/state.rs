@@ -7,13 +7,14 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use kube::api::LogParams;
 use minicluster::kubelet::PodRef;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::backend::LogOptions;
 use crate::local::runner::{log, log_path};
+use crate::view::JobView;
 
 /// Runs that are remembered.
 const RUNS_MAX: usize = 50;
@@ -201,29 +202,19 @@ impl Record {
     }
 
     /// Whether it is the record of this very job.
-    pub(crate) fn holds(&self, job: &Value) -> bool {
-        let uid = &job["metadata"]["uid"];
-        self.jobs.iter().any(|own| own["metadata"]["uid"] == *uid)
+    pub(crate) fn holds(&self, job: JobView<'_>) -> bool {
+        self.jobs.iter().any(|own| JobView(own).uid() == job.uid())
     }
 
     /// A container's log as it was kept.
-    pub(crate) fn log(&self, pod: &Value, options: &LogOptions) -> Result<Vec<u8>> {
-        log_text(&self.directory, pod, options)
+    pub(crate) fn log(&self, pod: &Value, params: &LogParams) -> Result<Vec<u8>> {
+        let pod = PodRef::of(pod);
+        let container = params.container.as_deref().unwrap_or_default();
+        let path = log_file(&self.directory, &pod, container, params.previous);
+        let path =
+            path.with_context(|| format!("container {container} of {} has no log", pod.name))?;
+        Ok(select(&log::read(&path)?, params))
     }
-}
-
-/// The log of a container below a run's directory.
-pub(crate) fn log_text(directory: &Path, pod: &Value, options: &LogOptions) -> Result<Vec<u8>> {
-    let reference = PodRef::of(pod);
-    let path = log_file(directory, &reference, &options.container, options.previous);
-    let path = path.with_context(|| {
-        format!(
-            "container {} of {} has no log",
-            options.container, reference.name
-        )
-    })?;
-    let lines = log::read(&path)?;
-    Ok(chosen(&lines, options))
 }
 
 /// The file of the last start of a container, or of the one before.
@@ -247,22 +238,23 @@ pub(crate) fn log_file(
 }
 
 /// The lines that were asked for.
-pub(crate) fn chosen(lines: &[log::Line], options: &LogOptions) -> Vec<u8> {
-    let oldest = options.since_secs.map(|secs| {
-        let back = jiff::SignedDuration::from_secs(i64::try_from(secs).unwrap_or(i64::MAX));
+pub(crate) fn select(lines: &[log::Line], params: &LogParams) -> Vec<u8> {
+    let oldest = params.since_seconds.map(|secs| {
         jiff::Timestamp::now()
-            .saturating_sub(back)
+            .saturating_sub(jiff::SignedDuration::from_secs(secs))
             .map_or_else(|_| String::new(), |time| format!("{time:.9}"))
     });
     let lines: Vec<&log::Line> = lines
         .iter()
         .filter(|line| oldest.as_ref().is_none_or(|oldest| line.at >= *oldest))
         .collect();
-    let tail = options.tail.and_then(|tail| usize::try_from(tail).ok());
+    let tail = params
+        .tail_lines
+        .and_then(|tail| usize::try_from(tail).ok());
     let from = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
     let mut text = Vec::new();
     for line in &lines[from..] {
-        if options.timestamps {
+        if params.timestamps {
             text.extend_from_slice(line.at.as_bytes());
             text.push(b' ');
         }

@@ -1,7 +1,7 @@
 //! A job as it stands, for people: what its object and its pods say. Decides which pod is meant and
 //! how a pod's state is put; knows no cluster and prints nothing.
 
-use contract::labels::{JOB_NAME_LABEL, JOB_ROLE_LABEL, LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
+use contract::labels::{JOB_ROLE_LABEL, JOB_UID_LABEL, REPLICA_INDEX_LABEL};
 use serde_json::Value;
 
 use crate::manifest;
@@ -33,6 +33,10 @@ impl<'v> JobView<'v> {
 
     pub(crate) fn namespace(self) -> &'v str {
         manifest::namespace(self.0).unwrap_or("default")
+    }
+
+    pub(crate) fn uid(self) -> &'v str {
+        self.0["metadata"]["uid"].as_str().unwrap_or("")
     }
 
     /// A word of `status.muster`.
@@ -95,16 +99,21 @@ impl<'v> PodView<'v> {
         manifest::name(self.0)
     }
 
+    pub(crate) fn namespace(self) -> &'v str {
+        manifest::namespace(self.0).unwrap_or("default")
+    }
+
     fn label(self, name: &str) -> &'v str {
         self.0["metadata"]["labels"][name].as_str().unwrap_or("")
     }
 
-    pub(crate) fn belongs_to(self, job: &str) -> bool {
-        self.label(JOB_NAME_LABEL) == job
+    /// UID of its job.
+    pub(crate) fn job_uid(self) -> &'v str {
+        self.label(JOB_UID_LABEL)
     }
 
     pub(crate) fn is_launcher(self) -> bool {
-        self.label(JOB_ROLE_LABEL) == LAUNCHER_ROLE
+        dialects::is_launcher_role(self.label(JOB_ROLE_LABEL))
     }
 
     /// Its place among the hosts.

@@ -6,6 +6,8 @@ mod bad_input;
 mod examples;
 #[path = "local/jobs.rs"]
 mod jobs;
+#[path = "local/kubeconfig.rs"]
+mod kubeconfig;
 #[path = "local/kubectl.rs"]
 mod kubectl;
 #[path = "local/openmpi.rs"]

@@ -12,6 +12,7 @@ use controller::Scope;
 use futures::stream;
 use jiff::Timestamp;
 use kube::Client;
+use kube::api::LogParams;
 use minicluster::kubelet::Report;
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Cluster, Config, LogQuery};
@@ -24,7 +25,6 @@ use tokio::task::JoinHandle;
 use super::host;
 use super::runner::config_source::{ConfigLookup, ConfigSource};
 use super::runner::{Runner, Settings, Tee, live_logs, log};
-use crate::backend::LogOptions;
 use crate::state;
 
 /// How often volumes are compared with their ConfigMaps and Secrets.
@@ -256,13 +256,12 @@ async fn drive(
 
 /// What a container wrote, and what it still writes if asked for.
 fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
-    let options = LogOptions {
-        container: query.container.clone(),
-        follow: query.follow,
-        tail: query.tail_lines,
-        since_secs: query.since_seconds,
-        previous: query.previous,
+    let number = |given: Option<u64>| given.and_then(|given| i64::try_from(given).ok());
+    let params = LogParams {
+        tail_lines: number(query.tail_lines),
+        since_seconds: number(query.since_seconds),
         timestamps: query.timestamps,
+        ..LogParams::default()
     };
     let Some(path) = state::log_file(&directory, &query.pod, &query.container, query.previous)
     else {
@@ -273,11 +272,11 @@ fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
     let start = LogReader {
         offset: std::fs::metadata(&path).map_or(0, |meta| meta.len()),
         path,
-        options,
+        params,
         running,
     };
     let first = log::read(&start.path)
-        .map(|lines| state::chosen(&lines, &start.options))
+        .map(|lines| state::select(&lines, &start.params))
         .unwrap_or_default();
     let limit = query
         .limit_bytes
@@ -294,7 +293,7 @@ fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
 struct LogReader {
     path: PathBuf,
     offset: u64,
-    options: LogOptions,
+    params: LogParams,
     running: bool,
 }
 
@@ -320,12 +319,11 @@ impl LogReader {
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
         self.offset += used as u64;
-        let options = LogOptions {
-            tail: None,
-            since_secs: None,
-            ..self.options.clone()
+        let params = LogParams {
+            timestamps: self.params.timestamps,
+            ..LogParams::default()
         };
-        Some(state::chosen(&lines, &options)).filter(|text| !text.is_empty())
+        Some(state::select(&lines, &params)).filter(|text| !text.is_empty())
     }
 }
 

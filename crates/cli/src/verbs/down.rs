@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::Value;
 
+use crate::backend::config_of_up;
 use crate::local::api_server::STOP;
 use crate::{out, state};
 
@@ -19,11 +19,7 @@ pub(crate) async fn run() -> Result<u8> {
         out::note("No local cluster runs.\n");
         return Ok(0);
     }
-    let path = state::up_kubeconfig()?;
-    let file =
-        Kubeconfig::read_from(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = Client::try_from(config_of_up().await?)?;
     let request = http::Request::post(STOP).body(Vec::new())?;
     let _: Value = client
         .request(request)

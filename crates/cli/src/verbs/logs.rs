@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use futures::AsyncBufReadExt as _;
 use futures::future::try_join_all;
+use kube::api::LogParams;
 use serde_json::Value;
 
 use crate::args::{Global, LogsArgs};
-use crate::backend::{Backend, LogOptions};
+use crate::backend::Backend;
 use crate::exit::Failure;
 use crate::out;
 use crate::view::{JobView, PodView, launcher, workers};
@@ -57,15 +58,17 @@ async fn stream(
     print: &impl Fn(PodView<'_>, &[u8]),
 ) -> Result<()> {
     let container = args.container.as_deref().unwrap_or(pod.main_container());
-    let options = LogOptions {
-        container: container.to_owned(),
+    let number = |given: Option<u64>| given.map(|given| i64::try_from(given).unwrap_or(i64::MAX));
+    let params = LogParams {
+        container: Some(container.to_owned()),
         follow: args.follow && !backend.is_recorded(),
-        tail: args.tail,
-        since_secs: args.since,
+        tail_lines: number(args.tail),
+        since_seconds: number(args.since),
         previous: args.previous,
         timestamps: args.timestamps,
+        ..LogParams::default()
     };
-    let mut reader = backend.log(pod, &options).await?;
+    let mut reader = backend.log(pod, &params).await?;
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).await? > 0 {
         print(pod, line.strip_suffix(b"\n").unwrap_or(&line));
