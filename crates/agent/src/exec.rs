@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
 use crate::poll::poll;
+use crate::ranks;
 use crate::session_record::SessionRecord;
 use crate::settings;
 use crate::signals::Signals;
@@ -70,6 +71,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         workers: asked.unwrap_or_default(),
         root: getuid().is_root(),
         interface: launcher_env::interface(),
+        rank_wrapper: ranks::wrapper().ok(),
     };
     command.envs(launcher_env.variables(|name| std::env::var_os(name)));
     command.env(env::EXEC_MARK, &mark);

@@ -1,12 +1,15 @@
-//! How a process ended that is not our child. Decides nothing: Linux 6.15 and later keep the status
-//! for whoever holds a handle; before that only a zombie that its parent has not yet collected can
-//! be read, which is a race that is often won and sometimes lost.
+//! How a process ended that is not our child. Decides nothing: Linux 6.15 and later keep the status for
+//! whoever holds a handle, from when the parent has collected the process; before that only a process
+//! that its parent has not yet collected can be read, which is a race that is sometimes lost.
 
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
+use contract::env;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use crate::frame::Ending;
+use crate::settings;
 use crate::tree::Process;
 
 /// The kernel's `struct pidfd_info`, first published size.
@@ -21,15 +24,38 @@ struct PidfdInfo {
 
 const INFO_EXIT: u64 = 1 << 3;
 const GET_INFO: Opcode = opcode::read_write::<PidfdInfo>(0xff, 11);
+/// The first kernel that keeps it.
+const KEPT_SINCE: (u32, u32) = (6, 15);
 
-/// How the process behind the handle ended; nothing when that cannot be known.
-pub(crate) fn ending(handle: impl AsFd, process: &Process) -> Option<Ending> {
-    kept_by_kernel(handle).or_else(|| {
-        let now = Process::read(process.number)?;
-        (now.zombie && now.is(process)).then(|| Ending::from_wait_status(now.status))
+/// Whether the kernel keeps how processes ended.
+pub(crate) fn is_kept() -> bool {
+    static KEPT: OnceLock<bool> = OnceLock::new();
+    *KEPT.get_or_init(|| {
+        let assumed = settings::variable(env::KERNEL_RELEASE);
+        let release = || {
+            rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned()
+        };
+        is_kept_by(&assumed.unwrap_or_else(release))
     })
 }
 
+fn is_kept_by(release: &str) -> bool {
+    let mut numbers = release.split(|char: char| !char.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    matches!((number(), number()), (Some(major), Some(minor)) if (major, minor) >= KEPT_SINCE)
+}
+
+/// How the process behind the handle ended; nothing when that cannot be known.
+pub(crate) fn ending(handle: impl AsFd, process: &Process) -> Option<Ending> {
+    let now = || Process::read(process.number).filter(|now| now.zombie && now.is(process));
+    kept_by_kernel(&handle)
+        .or_else(|| Some(Ending::from_wait_status(now()?.status)))
+        // It may have been collected while we looked.
+        .or_else(|| kept_by_kernel(&handle))
+}
 #[expect(
     unsafe_code,
     reason = "no crate of ours wraps this ioctl, and nothing else tells how a stranger ended"
@@ -64,8 +90,17 @@ mod tests {
         crate::poll::poll(&mut fds, Duration::from_secs(10)).unwrap();
         assert_eq!(ending(&handle, &process), Some(Ending::Code(3)));
         child.wait().unwrap();
-        // Collected: only a kernel that keeps the status can still tell it.
-        let later = ending(&handle, &process);
-        assert!(matches!(later, None | Some(Ending::Code(3))), "{later:?}");
+        let collected = is_kept().then_some(Ending::Code(3));
+        assert_eq!(ending(&handle, &process), collected);
+    }
+
+    #[test]
+    fn kernels_keep_the_status_since_one_release() {
+        for release in ["6.15.0", "6.15-rc1+", "6.18.44-fc-v490", "7.0"] {
+            assert!(is_kept_by(release), "{release}");
+        }
+        for release in ["6.14.9", "5.15.0-91-generic", "4.4", "", "6"] {
+            assert!(!is_kept_by(release), "{release}");
+        }
     }
 }

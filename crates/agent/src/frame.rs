@@ -3,6 +3,9 @@
 //!
 //! A frame is its length (u32, big-endian, of all that follows), one byte for its kind, its body.
 
+use std::fmt;
+use std::str::FromStr;
+
 use thiserror::Error;
 
 /// Longest frame, without its length.
@@ -40,6 +43,34 @@ impl Ending {
     }
 }
 
+impl fmt::Display for Ending {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(out, "code {code}"),
+            Self::Signal(signal) => write!(out, "signal {signal}"),
+        }
+    }
+}
+
+impl FromStr for Ending {
+    type Err = NotWritten;
+
+    fn from_str(text: &str) -> Result<Self, NotWritten> {
+        let (kind, number) = text.split_once(' ').ok_or(NotWritten)?;
+        let number = number.parse().map_err(|_| NotWritten)?;
+        match kind {
+            "code" => Ok(Self::Code(number)),
+            "signal" => Ok(Self::Signal(number)),
+            _ => Err(NotWritten),
+        }
+    }
+}
+
+/// Text that no `Display` of this module writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("not the text of an ending or of a rank's state")]
+pub struct NotWritten;
+
 /// What was last seen of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankState {
@@ -51,6 +82,30 @@ pub enum RankState {
     Vanished,
     /// It ended.
     Ended(Ending),
+}
+
+impl fmt::Display for RankState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => out.write_str("running"),
+            Self::InMpi => out.write_str("in-mpi"),
+            Self::Vanished => out.write_str("vanished"),
+            Self::Ended(ending) => ending.fmt(out),
+        }
+    }
+}
+
+impl FromStr for RankState {
+    type Err = NotWritten;
+
+    fn from_str(text: &str) -> Result<Self, NotWritten> {
+        match text {
+            "running" => Ok(Self::Running),
+            "in-mpi" => Ok(Self::InMpi),
+            "vanished" => Ok(Self::Vanished),
+            other => other.parse().map(Self::Ended),
+        }
+    }
 }
 
 /// One message.
@@ -84,6 +139,9 @@ pub enum Frame {
     Failed(Ending),
     /// Server: something new was seen of a rank.
     Rank(u32, RankState),
+    /// Server: how many ranks the program has on this host, if that is known for certain. The last
+    /// one holds.
+    RankCount(Option<u32>),
     /// Either, every few seconds: still here.
     Ping,
     /// Server, last: one sentence on why the request cannot be served.
@@ -117,6 +175,7 @@ const RANK: u8 = 10;
 const PING: u8 = 11;
 const REFUSAL: u8 = 12;
 const FAILED: u8 = 13;
+const RANK_COUNT: u8 = 14;
 
 impl Frame {
     /// The bytes on the wire. A body beyond the limit is cut where it is text for people; callers
@@ -134,6 +193,7 @@ impl Frame {
             Self::Exit(ending) => (EXIT, ending_body(*ending).to_vec()),
             Self::Failed(ending) => (FAILED, ending_body(*ending).to_vec()),
             Self::Rank(rank, state) => (RANK, rank_body(*rank, *state)),
+            Self::RankCount(count) => (RANK_COUNT, count.unwrap_or(0).to_be_bytes().to_vec()),
             Self::Ping => (PING, Vec::new()),
             Self::Refusal(text) => (REFUSAL, text_body(text)),
         };
@@ -174,6 +234,10 @@ impl Frame {
             EXIT => Self::Exit(ending(body).ok_or_else(malformed)?),
             FAILED => Self::Failed(ending(body).ok_or_else(malformed)?),
             RANK => rank(body).ok_or_else(malformed)?,
+            RANK_COUNT => {
+                let count = u32::from_be_bytes(body.try_into().map_err(|_| malformed())?);
+                Self::RankCount((count > 0).then_some(count))
+            }
             PING if body.is_empty() => Self::Ping,
             REFUSAL => Self::Refusal(text(body).ok_or_else(malformed)?),
             START | STDIN_END | PING => return Err(malformed()),
@@ -320,6 +384,8 @@ mod tests {
             Frame::Rank(0, RankState::InMpi),
             Frame::Rank(1, RankState::Vanished),
             Frame::Rank(3, RankState::Ended(Ending::Code(3))),
+            Frame::RankCount(Some(64)),
+            Frame::RankCount(None),
             Frame::Ping,
             Frame::Refusal("no /bin/sh".into()),
         ]
@@ -375,7 +441,7 @@ mod tests {
 
     #[test]
     fn malformed_bodies_are_refused() {
-        let cases: [(&[u8], FrameError); 10] = [
+        let cases: [(&[u8], FrameError); 11] = [
             (&[0], FrameError::Kind(0)),
             (&[200, 1], FrameError::Kind(200)),
             (&[START], FrameError::Body(START)),
@@ -386,6 +452,7 @@ mod tests {
             (&[EXIT, 1, 0], FrameError::Body(EXIT)),
             (&[PING, 1], FrameError::Body(PING)),
             (&[RANK, 0, 0, 0, 1, 5], FrameError::Body(RANK)),
+            (&[RANK_COUNT, 1], FrameError::Body(RANK_COUNT)),
         ];
         for (body, error) in cases {
             let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();

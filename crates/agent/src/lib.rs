@@ -22,6 +22,7 @@ mod install;
 mod kubexec;
 mod output;
 mod poll;
+mod rank;
 mod ranks;
 mod relay;
 mod rsh;
@@ -48,6 +49,7 @@ usage: muster-agent install DIR
        muster-agent serve [-- COMMAND…]
        muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
+       muster-agent rank PROGRAM…   (what daemons run in place of a rank's program)
        muster-agent attend OPTIONS…   (sidecar of a worker that ends by itself)
        muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
@@ -73,6 +75,7 @@ pub fn run(words: &[OsString]) -> u8 {
         "rsh" => rsh::run(&bytes(rest)),
         commands::KUBEXEC => kubexec::run(&bytes(rest)),
         commands::SERVE => concluded(serve::run(after_dashes(rest))),
+        "rank" => concluded(rank::run(rest)),
         commands::EXEC => concluded(exec::run(after_dashes(rest))),
         commands::ATTEND => concluded(sidecar::run(rest)),
         commands::CONNECT => concluded(connect::run(rest)),

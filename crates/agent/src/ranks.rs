@@ -1,185 +1,250 @@
-//! Which ranks a launcher's daemon runs on this host, and how they ended. A rank is a process whose
-//! environment has a rank's variable while its parent's has not. Must not know what follows from a
-//! rank's end; some launchers do nothing about it, and then the launcher's wrapper does.
-//!
-//! Where the kernel does not keep how strangers ended, what can be seen is whether a rank of Hydra
-//! still held its connection to the launcher, which `MPI_Finalize` closes.
+//! Which ranks a launcher's daemon runs on this host, and how they ended. A wrapper in front of every
+//! rank reports it, where the launcher has a setting for that. MPICH's Hydra has none: its ranks are
+//! found in the process table, where a short one may be missed. Decides what the launcher's side is
+//! told, which is never a guess. Must not know what follows from a rank's end.
 
-use std::collections::HashSet;
+mod identity;
+mod pmi_connection;
+mod report;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::exit_info;
 use crate::frame::{Frame, RankState};
+use crate::poll::poll;
 use crate::tree::{Process, Tree, value_in};
+pub(crate) use identity::Identity;
+use pmi_connection::PmiConnection;
+use report::Report;
+pub(crate) use report::{Reporter, Reports};
 
-const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
-/// At first ranks come and may fail at once; later they come rarely, and looking costs them time.
-const LOOK_FIRST: Duration = Duration::from_millis(20);
-const LOOK_LATER: Duration = Duration::from_millis(500);
-/// More handles than this would cost more than they tell.
+/// Scans of the process table follow each other closely while a launcher starts its ranks, and rarely
+/// after that: a fiftieth of the time since the daemon started, within these bounds.
+const SCAN_PAUSE_MIN: Duration = Duration::from_millis(2);
+const SCAN_PAUSE_MAX: Duration = Duration::from_millis(500);
+const SCAN_BACKOFF: u32 = 50;
+/// A scan is followed by a pause of so many times its own length.
+const SCAN_REST: u32 = 10;
+/// Watching more ranks than this would cost more than it tells.
 const RANKS_MAX: usize = 512;
 
-/// A program that does not load MPI within this many looks is taken for one without.
-const MPI_LOOKS_MAX: u32 = 40;
-const MPI_LIBRARIES: [&str; 2] = ["/libmpi", "/libpmpi"];
+/// Words that the daemons of Open MPI 4 put in front of a rank's program.
+const OPEN_MPI_4_WRAPPER: &str = "OMPI_MCA_orte_fork_agent";
+/// The same of PRRTE, which is Open MPI 5's launcher.
+const PRRTE_WRAPPER: &str = "PRTE_MCA_odls_base_exec_agent";
+/// The same of Intel MPI; `:` and the ranks follow.
+pub(crate) const INTEL_WRAPPER: &str = "I_MPI_GTOOL";
+/// All of them.
+pub(crate) const WRAPPERS: [&str; 3] = [OPEN_MPI_4_WRAPPER, PRRTE_WRAPPER, INTEL_WRAPPER];
 
+/// The words that launchers put in front of a rank's program. They split them at blanks.
+pub(crate) fn wrapper() -> io::Result<OsString> {
+    let mut words = std::env::current_exe()?.into_os_string();
+    if words.as_encoded_bytes().contains(&b' ') {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    }
+    words.push(" rank");
+    Ok(words)
+}
+
+/// Where a daemon reads them, if all that it starts then has a wrapper. Intel MPI's launcher reads
+/// them, and tells its daemons.
+pub(crate) fn wrapper_variable(daemon: &str) -> Option<&'static str> {
+    match daemon {
+        "orted" => Some(OPEN_MPI_4_WRAPPER),
+        "prted" => Some(PRRTE_WRAPPER),
+        _ => None,
+    }
+}
+
+/// A rank that runs.
 struct Rank {
     number: u32,
     process: Process,
     handle: OwnedFd,
-    /// Where its connection to the launcher is, if it has one and is not a spawned process, whose
-    /// end is no concern of those that spawned it.
-    connection: Option<String>,
-    loaded_mpi: bool,
-    looks: u32,
-    in_mpi: bool,
-}
-
-impl Rank {
-    /// Whether it is in MPI now, if that is news.
-    fn look(&mut self) -> Option<RankState> {
-        let connection = self.connection.as_ref()?;
-        if !self.loaded_mpi && self.looks < MPI_LOOKS_MAX {
-            self.looks += 1;
-            let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.process.number));
-            let maps = maps.unwrap_or_default();
-            self.loaded_mpi = MPI_LIBRARIES.iter().any(|name| maps.contains(name));
-        }
-        let open = std::fs::read_link(connection);
-        let open = open.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"));
-        let in_mpi = self.loaded_mpi && open;
-        if in_mpi == self.in_mpi {
-            return None;
-        }
-        self.in_mpi = in_mpi;
-        Some(if in_mpi {
-            RankState::InMpi
-        } else {
-            RankState::Running
-        })
-    }
-}
-
-fn connection(process: &Process) -> Option<String> {
-    let environment = process.environment();
-    let spawned = value_in(&environment, "PMI_SPAWNED").is_some_and(|value| value != b"0");
-    let descriptor = std::str::from_utf8(value_in(&environment, "PMI_FD")?).ok()?;
-    let descriptor: u32 = descriptor.parse().ok()?;
-    (!spawned).then(|| format!("/proc/{}/fd/{descriptor}", process.number))
+    connection: Option<PmiConnection>,
 }
 
 /// Watches the ranks of one session.
 pub(crate) struct RankWatch {
     tree: Arc<Tree>,
+    started: Instant,
+    reports: Option<Reports>,
+    /// When to scan the process table next, unless that cannot tell more.
+    next_scan: Option<Instant>,
     running: Vec<Rank>,
-    known: HashSet<(i32, u64)>,
-    interval: Duration,
-    next: Instant,
+    /// All ranks that were seen.
+    seen: BTreeSet<u32>,
+    /// Of the first rank. Ranks of another program are not mixed with these.
+    world: Option<String>,
+    local_size: Option<u32>,
 }
 
 impl RankWatch {
-    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+    /// `reported`: all ranks of this daemon have our wrapper, or the user's in its place.
+    pub(crate) fn new(tree: Arc<Tree>, reports: Option<Reports>, reported: bool) -> Self {
+        let started = Instant::now();
         Self {
             tree,
+            started,
+            reports,
+            next_scan: (!reported).then_some(started + SCAN_PAUSE_MIN),
             running: Vec::new(),
-            known: HashSet::new(),
-            interval: LOOK_FIRST,
-            next: Instant::now() + LOOK_FIRST,
+            seen: BTreeSet::new(),
+            world: None,
+            local_size: None,
         }
     }
 
-    /// Time until the next look.
-    pub(crate) fn due_in(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now())
+    /// Time until the next scan, if there is one.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        let next = self.next_scan?;
+        Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Become readable when their rank ends.
-    pub(crate) fn handles(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.running.iter().map(|rank| &rank.handle)
+    /// What becomes ready when there is news.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let reports = self.reports.iter();
+        let reports = reports.map(|reports| PollFd::new(reports, PollFlags::IN));
+        reports.chain(self.running.iter().map(|rank| end_of(&rank.handle)))
     }
 
-    /// Ranks that are new, when it is time to look for them.
-    pub(crate) fn look(&mut self) -> Vec<Frame> {
-        if !self.due_in().is_zero() || self.known.len() > RANKS_MAX {
-            return Vec::new();
-        }
-        self.interval = (self.interval * 5 / 4).min(LOOK_LATER);
-        self.next = Instant::now() + self.interval;
+    /// Everything that is new.
+    pub(crate) fn news(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
-        for process in self.tree.descendants() {
-            if self.known.contains(&(process.number, process.started)) {
-                continue;
-            }
-            let Some(rank) = rank_of(&process) else {
-                continue;
-            };
-            let pid = Pid::from_raw(process.number);
-            let Some(Ok(handle)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
-                continue;
-            };
-            self.known.insert((process.number, process.started));
+        let reports = self.reports.as_ref().map(Reports::take);
+        for report in reports.into_iter().flatten() {
+            self.on_report(report, &mut frames);
+        }
+        if self.due_in().is_some_and(|due| due.is_zero()) {
+            self.scan(&mut frames);
+        }
+        self.collect(&mut frames);
+        frames
+    }
+
+    fn on_report(&mut self, report: Report, frames: &mut Vec<Frame>) {
+        let Report {
+            identity,
+            process,
+            state,
+            handle,
+        } = report;
+        if !self.is_ours(&identity, frames) {
+            return;
+        }
+        let number = identity.rank;
+        frames.push(Frame::Rank(number, state));
+        let Some(handle) = handle.filter(|_| state == RankState::Running) else {
+            return;
+        };
+        if self.running.len() < RANKS_MAX && !self.watches(&process) {
+            let connection = || PmiConnection::of(&process);
+            let connection = (!exit_info::is_kept()).then(connection).flatten();
             self.running.push(Rank {
-                number: rank,
+                number,
                 process,
                 handle,
-                connection: connection(&process),
-                loaded_mpi: false,
-                looks: 0,
-                in_mpi: false,
+                connection,
             });
-            frames.push(Frame::Rank(rank, RankState::Running));
+        }
+    }
+
+    /// Whether it is a rank of the program whose ranks we count. A daemon that also runs another
+    /// program leaves us without a count.
+    fn is_ours(&mut self, identity: &Identity, frames: &mut Vec<Frame>) -> bool {
+        let world = self.world.get_or_insert_with(|| identity.world.clone());
+        let ours = *world == identity.world;
+        if self.seen.is_empty() || !ours {
+            self.local_size = identity.local_size.filter(|_| ours);
+            frames.push(Frame::RankCount(self.local_size));
+        }
+        if ours {
+            self.seen.insert(identity.rank);
+        }
+        ours
+    }
+
+    fn watches(&self, process: &Process) -> bool {
+        self.running.iter().any(|rank| rank.process.is(process))
+    }
+
+    fn scan(&mut self, frames: &mut Vec<Frame>) {
+        let begun = Instant::now();
+        for process in self.tree.descendants() {
+            if !self.watches(&process)
+                && let Some(report) = found(process)
+            {
+                self.on_report(report, frames);
+            }
         }
         for rank in &mut self.running {
-            let news = rank.look().map(|state| Frame::Rank(rank.number, state));
-            frames.extend(news);
+            let state = rank.connection.as_mut().and_then(PmiConnection::changed);
+            frames.extend(state.map(|state| Frame::Rank(rank.number, state)));
         }
-        frames
+        // All ranks are known then, and their handles will tell how they end.
+        let size = self.local_size.map(usize::try_from);
+        let known = size.is_some_and(|size| size.is_ok_and(|size| self.seen.len() >= size));
+        self.next_scan = (!known || !exit_info::is_kept()).then(|| {
+            let backoff = self.started.elapsed() / SCAN_BACKOFF;
+            let pause = backoff.clamp(SCAN_PAUSE_MIN, SCAN_PAUSE_MAX);
+            Instant::now() + pause.max(begun.elapsed() * SCAN_REST)
+        });
     }
 
     /// Ranks that have ended, as far as it can be known how.
-    pub(crate) fn collect(&mut self) -> Vec<Frame> {
-        let mut frames = Vec::new();
+    fn collect(&mut self, frames: &mut Vec<Frame>) {
+        let handles = self.running.iter().map(|rank| end_of(&rank.handle));
+        let mut handles: Vec<_> = handles.collect();
+        if handles.is_empty() || poll(&mut handles, Duration::ZERO).is_err() {
+            return;
+        }
+        let ended = handles.iter().map(|handle| !handle.revents().is_empty());
+        let mut ended = ended.collect::<Vec<_>>().into_iter();
         self.running.retain(|rank| {
-            let now = Process::read(rank.process.number);
-            if now.is_some_and(|now| now.is(&rank.process) && !now.zombie) {
+            if ended.next() != Some(true) {
                 return true;
             }
-            let state = match exit_info::ending(&rank.handle, &rank.process) {
-                Some(ending) => Some(RankState::Ended(ending)),
-                None => rank.in_mpi.then_some(RankState::Vanished),
-            };
+            let ending = exit_info::ending(&rank.handle, &rank.process).map(RankState::Ended);
+            let connection = rank.connection.as_ref();
+            let state = ending.or_else(|| connection.and_then(PmiConnection::lost));
             frames.extend(state.map(|state| Frame::Rank(rank.number, state)));
             false
         });
-        frames
     }
 }
 
-fn rank_of(process: &Process) -> Option<u32> {
-    let number = number_in(&process.environment())?;
-    let parent = Process::read(process.parent)?;
-    number_in(&parent.environment()).is_none().then_some(number)
+/// The end of a rank: kernels that keep how it ended do so when its parent has collected it.
+fn end_of(handle: &OwnedFd) -> PollFd<'_> {
+    let zombie = if exit_info::is_kept() {
+        PollFlags::empty()
+    } else {
+        PollFlags::IN
+    };
+    PollFd::new(handle, zombie)
 }
 
-fn number_in(environment: &[u8]) -> Option<u32> {
-    let value = RANK_VARIABLES
-        .iter()
-        .find_map(|name| value_in(environment, name))?;
-    std::str::from_utf8(value).ok()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_told_by_their_variable() {
-        assert_eq!(number_in(b"A=1\0PMI_RANK=7\0"), Some(7));
-        assert_eq!(number_in(b"OMPI_COMM_WORLD_RANK=0\0PMIX_RANK=0\0"), Some(0));
-        assert_eq!(number_in(b"PMI_RANK_X=7\0RANK=1\0"), None);
-    }
+/// A process that is a rank, as if it had a wrapper. What a rank starts inherits its variables.
+fn found(process: Process) -> Option<Report> {
+    let of = |process: &Process| {
+        let environment = process.environment();
+        Identity::of(|name| value_in(&environment, name).map(<[u8]>::to_vec))
+    };
+    let identity = of(&process)?;
+    let inherited = of(&Process::read(process.parent)?).is_some();
+    let handle = pidfd_open(Pid::from_raw(process.number)?, PidfdFlags::empty()).ok()?;
+    (!inherited).then_some(Report {
+        identity,
+        process,
+        state: RankState::Running,
+        handle: Some(handle),
+    })
 }

@@ -66,6 +66,7 @@ impl Shim {
             caller_seen: 0,
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
+            rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
         };
@@ -95,6 +96,7 @@ impl Shim {
         let end = session::run(stream, &signals, reads_input, |event| {
             match event {
                 WorkerEvent::Rank(rank, state) => self.record.saw(rank, state),
+                WorkerEvent::RankCount(count) => self.record.rank_count = count,
                 WorkerEvent::Failed(ending) => self.record.state = State::Ended(ending),
             }
             self.write();

@@ -39,6 +39,8 @@ pub(crate) struct SessionRecord {
     /// The launcher's daemon that it started, if it was one.
     pub(crate) daemon: Option<String>,
     pub(crate) state: State,
+    /// How many ranks the program has on this host, where that is certain.
+    pub(crate) rank_count: Option<u32>,
     /// Ranks that were seen.
     pub(crate) ranks: BTreeMap<u32, RankState>,
     /// Those of them that failed, in the order in which that was heard of.
@@ -108,13 +110,14 @@ impl SessionRecord {
         lines.push(match &self.state {
             State::Calling => "calling".into(),
             State::Started => "started".into(),
-            State::Ended(ending) => format!("ended {}", ending_text(*ending)),
+            State::Ended(ending) => format!("ended {ending}"),
             State::Unreachable(why) => format!("unreachable {}", one_line(why)),
             State::Lost(why) => format!("lost {}", one_line(why)),
             State::Stopped => "stopped".into(),
         });
+        lines.extend(self.rank_count.map(|count| format!("ranks {count}")));
         let ranks = self.ranks.iter();
-        lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {}", rank_text(*state))));
+        lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {state}")));
         let failed = self.failed.iter();
         lines.extend(failed.map(|failed| format!("failed {} {}", failed.at_ms, failed.rank)));
         lines.join("\n") + "\n"
@@ -122,7 +125,7 @@ impl SessionRecord {
 
     fn parse(text: &str) -> Option<Self> {
         let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
-        let (mut ranks, mut failed) = (BTreeMap::new(), Vec::new());
+        let (mut rank_count, mut ranks, mut failed) = (None, BTreeMap::new(), Vec::new());
         let (mut caller, mut caller_seen) = (None, 0);
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -141,13 +144,14 @@ impl SessionRecord {
                 "daemon" => daemon = Some(rest.to_owned()),
                 "calling" => state = Some(State::Calling),
                 "started" => state = Some(State::Started),
-                "ended" => state = Some(State::Ended(parse_ending(rest)?)),
+                "ended" => state = Some(State::Ended(rest.parse().ok()?)),
                 "unreachable" => state = Some(State::Unreachable(rest.to_owned())),
                 "lost" => state = Some(State::Lost(rest.to_owned())),
                 "stopped" => state = Some(State::Stopped),
+                "ranks" => rank_count = Some(rest.parse().ok()?),
                 "rank" => {
                     let (rank, state) = rest.split_once(' ')?;
-                    ranks.insert(rank.parse().ok()?, parse_rank(state)?);
+                    ranks.insert(rank.parse().ok()?, state.parse().ok()?);
                 }
                 "failed" => {
                     let (at_ms, rank) = rest.split_once(' ')?;
@@ -164,44 +168,10 @@ impl SessionRecord {
             caller_seen,
             daemon,
             state: state?,
+            rank_count,
             ranks,
             failed,
         })
-    }
-}
-
-fn ending_text(ending: Ending) -> String {
-    match ending {
-        Ending::Code(code) => format!("code {code}"),
-        Ending::Signal(signal) => format!("signal {signal}"),
-    }
-}
-
-fn rank_text(state: RankState) -> String {
-    match state {
-        RankState::Running => "running".into(),
-        RankState::InMpi => "in-mpi".into(),
-        RankState::Vanished => "vanished".into(),
-        RankState::Ended(ending) => ending_text(ending),
-    }
-}
-
-fn parse_rank(text: &str) -> Option<RankState> {
-    match text {
-        "running" => Some(RankState::Running),
-        "in-mpi" => Some(RankState::InMpi),
-        "vanished" => Some(RankState::Vanished),
-        other => parse_ending(other).map(RankState::Ended),
-    }
-}
-
-fn parse_ending(text: &str) -> Option<Ending> {
-    let (kind, number) = text.split_once(' ')?;
-    let number = number.parse().ok()?;
-    match kind {
-        "code" => Some(Ending::Code(number)),
-        "signal" => Some(Ending::Signal(number)),
-        _ => None,
     }
 }
 
@@ -232,6 +202,7 @@ mod tests {
                 caller_seen: 100,
                 daemon: Some("orted".into()),
                 state,
+                rank_count: Some(4),
                 ranks: [
                     (0, RankState::Running),
                     (1, RankState::InMpi),
@@ -255,6 +226,7 @@ mod tests {
             caller_seen: 0,
             daemon: None,
             state: State::Started,
+            rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
         };

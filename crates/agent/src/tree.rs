@@ -3,11 +3,11 @@
 //! started or carries our mark in its environment. Must not know requests or MPI.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::rand::GetRandomFlags;
 
 /// How often the tree is looked at while it is being ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -95,13 +95,16 @@ pub(crate) fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]
     })
 }
 
-/// Text for a mark that no other tree carries, nor one of an agent before or beside this one.
+/// Text for a mark that no other tree carries, and that nobody else can guess.
 pub(crate) fn new_mark() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let nanos = since_epoch.map_or(0, |time| time.as_nanos());
-    format!("{}-{count}-{nanos:x}", std::process::id())
+    let mut bytes = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty());
+    assert_eq!(
+        filled,
+        Ok(bytes.len()),
+        "the kernel has random bytes for all"
+    );
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 /// The processes of one request.

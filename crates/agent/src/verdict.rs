@@ -42,7 +42,8 @@ pub(crate) struct Verdict {
     /// Hosts that took part.
     pub(crate) hosts: usize,
     pub(crate) asked: Option<usize>,
-    pub(crate) ranks_per_host: BTreeMap<String, usize>,
+    /// Of hosts where it is certain.
+    pub(crate) ranks_per_host: BTreeMap<String, u32>,
     pub(crate) lost: Vec<String>,
     pub(crate) message: String,
 }
@@ -148,7 +149,7 @@ mod tests {
     fn it_stays_within_its_limit_and_valid() {
         let names = |n: usize| format!("\"\\\u{1}ä{n}{}", "x".repeat(300));
         let long = Verdict {
-            ranks_per_host: (0..5000).map(|n| (names(n), n)).collect(),
+            ranks_per_host: (0..5000).map(|n| (names(n), 2)).collect(),
             lost: (0..5000).map(names).collect(),
             message: "\"ä\u{2}".repeat(5000),
             ..verdict()

@@ -9,6 +9,8 @@ mod hostile;
 mod launch_ways;
 #[path = "loopback/launches.rs"]
 mod launches;
+#[path = "loopback/ranks.rs"]
+mod ranks;
 #[path = "loopback/restarts.rs"]
 mod restarts;
 #[path = "loopback/sessions.rs"]

@@ -88,6 +88,8 @@ pub const HOST_NAME: &str = "MUSTER_HOST_NAME";
 /// Marks every process that a request started, on a worker. Never set on the launcher, because Hydra
 /// overwrites the workers' environment with the launcher's.
 pub const SESSION_MARK: &str = "MUSTER_SESSION";
+/// Release of the kernel to assume; for tests of what the agent does on older kernels.
+pub const KERNEL_RELEASE: &str = "MUSTER_KERNEL_RELEASE";
 /// Marks every process of the launcher's tree.
 pub const EXEC_MARK: &str = "MUSTER_EXEC";
 

@@ -10,7 +10,7 @@ pub const AGENT_PORT: u16 = 7077;
 pub const SSH_PORTS: [u16; 2] = [22, 2222];
 
 /// Protocol and version, agreed on in the TLS handshake.
-pub const ALPN: &[u8] = b"muster/1";
+pub const ALPN: &[u8] = b"muster/2";
 
 /// How often each side sends a sign of life.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2);

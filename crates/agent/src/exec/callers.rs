@@ -99,6 +99,7 @@ mod tests {
             caller_seen: seen,
             daemon: Some("prted".into()),
             state: State::Started,
+            rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
         }

@@ -182,14 +182,17 @@ impl Census {
             .collect()
     }
 
-    fn ranks_per_host(&self) -> BTreeMap<String, usize> {
-        let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-        for record in &self.records {
-            let seen = record.ranks.keys();
-            ranks.entry(record.host.clone()).or_default().extend(seen);
+    /// Of the last launchers. A host is left out where it is not certain how many there were.
+    fn ranks_per_host(&self) -> BTreeMap<String, u32> {
+        let mut counts: BTreeMap<String, Option<u32>> = BTreeMap::new();
+        let last = |record: &&SessionRecord| self.callers.is_last(record.caller);
+        let with_ranks = self.records.iter().filter(last);
+        for record in with_ranks.filter(|record| !record.ranks.is_empty()) {
+            let count = counts.entry(record.host.clone()).or_insert(Some(0));
+            *count = count.zip(record.rank_count).map(|(sum, more)| sum + more);
         }
-        let counts = ranks.into_iter().map(|(host, ranks)| (host, ranks.len()));
-        counts.filter(|(_, count)| *count > 0).collect()
+        let certain = |(host, count): (_, Option<_>)| Some((host, count?));
+        counts.into_iter().filter_map(certain).collect()
     }
 
     /// The end of it all. `ended_for`: why we ended a launcher that went on regardless.

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::home;
+use crate::{home, ranks};
 
 /// What is known before the command starts.
 pub(super) struct LauncherEnv<'s> {
@@ -16,6 +16,8 @@ pub(super) struct LauncherEnv<'s> {
     pub(super) root: bool,
     /// By which workers reach the launcher, whose name they need not be able to resolve.
     pub(super) interface: Option<String>,
+    /// Words in front of every rank's program, by which workers hear of the rank.
+    pub(super) rank_wrapper: Option<OsString>,
 }
 
 impl LauncherEnv<'_> {
@@ -57,6 +59,11 @@ impl LauncherEnv<'_> {
             ("I_MPI_HYDRA_BRANCH_COUNT", text("0")),
             ("PDSH_RCMD_TYPE", text("ssh")),
         ];
+        if let Some(wrapper) = &self.rank_wrapper {
+            let mut all_ranks = wrapper.clone();
+            all_ranks.push(":all");
+            wanted.push((ranks::INTEL_WRAPPER, all_ranks));
+        }
         if let Some(interface) = &self.interface {
             wanted.push(("HYDRA_IFACE", interface.into()));
             wanted.push(("I_MPI_HYDRA_IFACE", interface.into()));
@@ -132,6 +139,7 @@ mod tests {
             workers,
             root,
             interface: Some("eth0".into()),
+            rank_wrapper: Some("/muster/bin/muster-agent rank".into()),
         };
         let find = |name: &str| {
             let pair = present.iter().find(|(other, _)| *other == name);
@@ -169,6 +177,10 @@ mod tests {
             "/muster/bin/ssh"
         );
         assert_eq!(value(&variables, "OMPI_ALLOW_RUN_AS_ROOT"), None);
+        assert_eq!(
+            value(&variables, "I_MPI_GTOOL").unwrap(),
+            "/muster/bin/muster-agent rank:all"
+        );
     }
 
     #[test]

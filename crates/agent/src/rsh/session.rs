@@ -20,6 +20,7 @@ pub(super) type End = relay::End<Result<Ending, String>>;
 /// What a worker reports while the command's output is still under way.
 pub(super) enum WorkerEvent {
     Rank(u32, RankState),
+    RankCount(Option<u32>),
     Failed(Ending),
 }
 
@@ -62,6 +63,7 @@ impl<F: FnMut(WorkerEvent)> Remote for Session<F> {
                 Frame::Stdout(bytes) => outputs.out.take(bytes),
                 Frame::Stderr(bytes) => outputs.err.take(bytes),
                 Frame::Rank(rank, state) => (self.on_event)(WorkerEvent::Rank(rank, state)),
+                Frame::RankCount(count) => (self.on_event)(WorkerEvent::RankCount(count)),
                 Frame::Failed(ending) => (self.on_event)(WorkerEvent::Failed(ending)),
                 Frame::Exit(ending) => return Err(End::Remote(Ok(ending))),
                 Frame::Refusal(why) => return Err(End::Remote(Err(why))),

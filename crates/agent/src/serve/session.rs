@@ -28,7 +28,7 @@ use crate::children::Child;
 use crate::frame::{DATA_BYTES_MAX, Ending, Frame};
 use crate::frame_stream::FrameStream;
 use crate::poll::poll;
-use crate::ranks::RankWatch;
+use crate::ranks::{self, RankWatch, Reports};
 use crate::socket::StreamError;
 use crate::tree::{Tree, new_mark};
 use crate::{daemon, settings};
@@ -62,11 +62,13 @@ pub(super) fn run(
         Err(error) => return refuse(stream, &error.to_string()),
     };
     let mark = new_mark();
+    // The daemon's ranks may report before we know that it runs.
+    let reports = request.daemon.and_then(|_| Reports::open(&mark).ok());
     let child = match shared.children.spawn(&mut request.command(&mark)) {
         Ok(child) => child,
         Err(error) => return refuse(stream, &RequestError::Shell(error).to_string()),
     };
-    let session = Session::new(shared, stream, child, mark, &request);
+    let session = Session::new(shared, stream, child, mark, &request, reports);
     if let Err(error) = session.serve() {
         eprintln!("muster-agent: session of {source} ended: {error}; its processes are gone");
     }
@@ -107,6 +109,8 @@ struct Request {
     /// `NEED NAME`, as the launcher's side wrote it.
     host_name: Option<Vec<u8>>,
     command: Vec<u8>,
+    /// The launcher's own daemon that the command starts, if it does.
+    daemon: Option<&'static str>,
 }
 
 impl Request {
@@ -133,6 +137,7 @@ impl Request {
                     return Ok(Some(Self {
                         variables,
                         host_name,
+                        daemon: daemon::in_command(&command),
                         command,
                     }));
                 }
@@ -144,7 +149,8 @@ impl Request {
         }
     }
 
-    /// The container's environment, what was asked for on top, and our mark.
+    /// The container's environment, what was asked for on top, our mark, and for daemons the wrapper
+    /// of their ranks. A user's own wrapper wins, also one in the daemon's command.
     fn command(&self, mark: &str) -> Command {
         let mut command = match &self.host_name {
             None => Command::new("/bin/sh"),
@@ -162,6 +168,7 @@ impl Request {
             .arg("-c")
             .arg(OsString::from_vec(self.command.clone()))
             .env_clear()
+            .envs(self.rank_wrapper())
             .envs(environment(std::env::vars_os(), &self.variables))
             .env(env::SESSION_MARK, mark)
             .stdin(Stdio::piped())
@@ -169,6 +176,13 @@ impl Request {
             .stderr(Stdio::piped())
             .process_group(0);
         command
+    }
+
+    fn rank_wrapper(&self) -> Option<(&'static str, OsString)> {
+        Some((
+            ranks::wrapper_variable(self.daemon?)?,
+            ranks::wrapper().ok()?,
+        ))
     }
 }
 
@@ -214,9 +228,13 @@ impl<'s> Session<'s> {
         child: Child,
         mark: String,
         request: &Request,
+        reports: Option<Reports>,
     ) -> Self {
         let tree = Arc::new(Tree::new(child.process, env::SESSION_MARK, mark));
-        let ranks = daemon::in_command(&request.command).map(|_| RankWatch::new(tree.clone()));
+        let ranks = request.daemon.map(|daemon| {
+            let reported = ranks::wrapper_variable(daemon).is_some();
+            RankWatch::new(tree.clone(), reports, reported)
+        });
         let session = Self {
             shared,
             stream,
@@ -301,8 +319,8 @@ impl<'s> Session<'s> {
     fn turn(&mut self) -> Result<(), SessionEnd> {
         let listening = self.input.len() < STDIN_QUEUE_BYTES_MAX;
         let mut wait = self.stream.keep_alive(listening)?;
-        if let Some(ranks) = &self.ranks {
-            wait = wait.min(ranks.due_in());
+        if let Some(look) = self.ranks.as_ref().and_then(RankWatch::due_in) {
+            wait = wait.min(look);
         }
         let [ready, stopping, stdin, stdout, stderr] = self.wait(listening, wait)?;
         if !stopping.is_empty() {
@@ -352,8 +370,7 @@ impl<'s> Session<'s> {
         if self.child.exit.ending().is_none() {
             fds.push(PollFd::new(&*self.child.exit, PollFlags::IN));
         }
-        let handles = self.ranks.iter().flat_map(RankWatch::handles);
-        fds.extend(handles.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        fds.extend(self.ranks.iter().flat_map(RankWatch::poll_fds));
         poll(&mut fds, wait)?;
         let ready = |at: usize| match at {
             0 => PollFlags::empty(),
@@ -392,11 +409,8 @@ impl<'s> Session<'s> {
     }
 
     fn report_ranks(&mut self) -> Result<(), SessionEnd> {
-        let Some(ranks) = &mut self.ranks else {
-            return Ok(());
-        };
-        let ended = ranks.collect();
-        for frame in ended.into_iter().chain(ranks.look()) {
+        let news = self.ranks.as_mut().map(RankWatch::news);
+        for frame in news.into_iter().flatten() {
             self.stream.send(&frame)?;
         }
         Ok(())

@@ -221,7 +221,7 @@ fn nobody_with_a_workers_files_starts_anything_on_another_worker() {
     let mut attempts = 0;
     while attempts < 1000 {
         for (what, pair) in &loot {
-            let socket = tls_client(&world, worker.port, "muster/1", pair.as_ref());
+            let socket = tls_client(&world, worker.port, "muster/2", pair.as_ref());
             assert!(!is_answered(socket, &start), "{what}");
         }
         let plain = TcpStream::connect(("127.0.0.1", worker.port)).unwrap();
@@ -231,7 +231,7 @@ fn nobody_with_a_workers_files_starts_anything_on_another_worker() {
     }
     assert!(!proof.exists());
     // The same frame from the launcher does start it.
-    let mut socket = launcher_socket(&world, worker.port, "muster/1");
+    let mut socket = launcher_socket(&world, worker.port, "muster/2");
     socket.write_all(&start).unwrap();
     socket.flush().unwrap();
     wait_for("the launcher's is started", Duration::from_secs(5), || {
@@ -283,11 +283,11 @@ fn garbage_ends_its_connection_and_nothing_else() {
                 let _ = plain.write_all(&frames);
             }
             4..9 => {
-                let mut socket = launcher_socket(&world, worker.port, "muster/1");
+                let mut socket = launcher_socket(&world, worker.port, "muster/2");
                 let _ = socket.write_all(&frames).and_then(|()| socket.flush());
             }
             _ => {
-                let mut socket = launcher_socket(&world, worker.port, "muster/1");
+                let mut socket = launcher_socket(&world, worker.port, "muster/2");
                 let all = [request.clone(), frames].concat();
                 let _ = socket.write_all(&all).and_then(|()| socket.flush());
             }
@@ -306,7 +306,7 @@ fn garbage_ends_its_connection_and_nothing_else() {
 #[test]
 fn another_protocol_version_is_not_spoken_to() {
     let (world, worker) = world_with_worker();
-    for (protocol, spoken) in [("muster/1", true), ("muster/2", false)] {
+    for (protocol, spoken) in [("muster/2", true), ("muster/1", false)] {
         let mut socket = launcher_socket(&world, worker.port, protocol);
         let shaken = socket.conn.complete_io(&mut socket.sock);
         assert_eq!(shaken.is_ok(), spoken, "{protocol}");

@@ -29,11 +29,15 @@ impl Launch {
         let bin = world.path("bin");
         assert!(world.agent("install").arg(&bin).status().unwrap().success());
         let launch = Self { world, workers };
-        launch.script("orted", "rank=$1; shift; PMI_RANK=$rank sh -c \"$*\"\n");
+        launch.script(
+            "orted",
+            "export OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_LOCAL_SIZE=1; shift
+             $OMPI_MCA_orte_fork_agent sh -c \"$*\"\n",
+        );
         launch
     }
 
-    fn script(&self, name: &str, text: &str) {
+    pub(crate) fn script(&self, name: &str, text: &str) {
         let path = self.world.path("bin").join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
@@ -102,7 +106,7 @@ fn the_command_finds_what_launchers_need() {
 fn a_good_run_is_counted() {
     let launch = Launch::new(2);
     let code = launch
-        .exec("$S w0 \"$D 0 sleep 0.5\" & $S w1 \"$D 1 sleep 0.5\" & wait")
+        .exec("$S w0 \"$D 0 true\" & $S w1 \"$D 1 true\" & wait")
         .status()
         .unwrap();
     assert_eq!(code.code(), Some(0));
@@ -166,9 +170,10 @@ fn a_failed_rank_ends_a_launcher_that_waits() {
     let launch = Launch::new(1);
     launch.script(
         "orted",
-        "rank=$1; shift; PMI_RANK=$rank sh -c \"$*\"; exec sleep 60\n",
+        "export OMPI_COMM_WORLD_RANK=$1; shift
+         $OMPI_MCA_orte_fork_agent sh -c \"$*\"; exec sleep 60\n",
     );
-    let mut run = launch.start("$S w0 \"$D 3 'sleep 0.5; exit 3'\"");
+    let mut run = launch.start("$S w0 \"$D 3 'exit 3'\"");
     assert_eq!(wait_within(&mut run, SOON), Some(3));
     let verdict = launch.verdict();
     assert_eq!(verdict["verdict"], "RankFailed");

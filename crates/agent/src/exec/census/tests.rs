@@ -12,6 +12,7 @@ fn record(host: &str, state: State) -> SessionRecord {
         caller_seen: 0,
         daemon: Some("prted".into()),
         state,
+        rank_count: Some(1),
         ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
         failed: Vec::new(),
     }
@@ -46,6 +47,33 @@ fn zero_is_believed_when_all_took_part_and_ended_well() {
         verdict.ranks_per_host,
         [("w0".into(), 1), ("w1".into(), 1)].into()
     );
+}
+
+#[test]
+fn ranks_are_counted_only_where_that_is_certain() {
+    let with = |host: &str, rank_count, started| SessionRecord {
+        rank_count,
+        caller: Some(Caller { started, number: 7 }),
+        ..ended(host)
+    };
+    let none = SessionRecord {
+        ranks: [].into(),
+        ..with("w2", None, 20)
+    };
+    let records = vec![
+        with("w0", Some(2), 20),
+        with("w0", Some(3), 20),
+        with("w1", Some(2), 20),
+        with("w1", None, 20),
+        none,
+        // Of a launcher that had ended before.
+        with("w3", Some(2), 10),
+    ];
+    let mut run = census(records);
+    run.callers
+        .look(&run.records, 30, |caller| caller.started == 20);
+    let verdict = run.verdict(0, None, None, |_| true);
+    assert_eq!(verdict.ranks_per_host, [("w0".into(), 5)].into());
 }
 
 #[test]
