@@ -5,8 +5,7 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use jiff::Timestamp;
-use planner::job::Transport;
-use planner::observed::{GangScheduler, Site};
+use planner::site::{GangScheduler, Site, Transport};
 
 use crate::run::Scope;
 

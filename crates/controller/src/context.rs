@@ -6,7 +6,7 @@ use std::time::Duration;
 use dialects::Resource;
 use jiff::Timestamp;
 use kube::core::ApiResource;
-use planner::observed::Site;
+use planner::site::Site;
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use planner::job::{HostNames, LauncherAs, Owner, Transport, WorkersAs};
+use planner::job::{HostNames, LauncherAs, Owner, WorkersAs};
 use planner::observed::{
     AccountSlots, Key, Launcher, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
 };
+use planner::site::Transport;
 use planner::{Action, Job, Kind, Recorded};
 use serde_json::Value;
 

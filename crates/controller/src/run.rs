@@ -12,7 +12,7 @@ use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
-use planner::observed::Site;
+use planner::site::Site;
 use tokio::task::JoinSet;
 
 use crate::admin::{self, Health};

@@ -13,7 +13,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use planner::Kind;
-use planner::observed::GangScheduler;
+use planner::site::GangScheduler;
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;

@@ -16,7 +16,7 @@ pub struct Metadata {
     /// `generation`.
     pub generation: i64,
     /// `deletionTimestamp` is set.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 impl Metadata {
@@ -32,7 +32,7 @@ impl Metadata {
             namespace: reader.string(&place.field("namespace")),
             uid: reader.string(&place.field("uid")),
             generation: generation.unwrap_or_default(),
-            leaving: place.field("deletionTimestamp").value().is_some(),
+            deleting: place.field("deletionTimestamp").value().is_some(),
         }
     }
 
@@ -45,7 +45,7 @@ impl Metadata {
             name: self.name.clone(),
             uid: self.uid.clone(),
             generation: self.generation,
-            leaving: self.leaving,
+            deleting: self.deleting,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `spec.muster`: what users may say to muster itself, the same in every API. Reads and judges; what
 //! a field means where it is absent is for the dialects.
 
-use planner::job::Transport;
+use planner::site::Transport;
 
 use crate::FieldError;
 use crate::field::Literal::EmptyObject;

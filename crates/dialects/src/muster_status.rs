@@ -2,7 +2,7 @@
 //! dialect's own status and never instead of it. Decides the words; whether and when they are
 //! written is the dialect's report.
 
-use planner::job::Transport;
+use planner::site::Transport;
 use planner::text::truncated;
 use planner::{Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
@@ -190,14 +190,14 @@ fn phase(status: &Status) -> &'static str {
     match status.phase {
         Phase::Running => "Running",
         Phase::Suspended => "Suspended",
-        Phase::Leaving
+        Phase::Deleting
         | Phase::Preparing
         | Phase::Gathering
         | Phase::Launching
         | Phase::Blocked
         | Phase::Finishing
         | Phase::Finished
-        | Phase::Rested => "Waiting",
+        | Phase::LauncherExited => "Waiting",
     }
 }
 

@@ -377,7 +377,7 @@ fn a21_gang_label_and_scheduler_reach_the_workers_and_not_the_launcher() {
         worker["spec"]["schedulerName"] = "gang-scheduler".into();
     });
     let mut life = Life::of(gang);
-    life.world.site.gang = Some(planner::observed::GangScheduler::Volcano);
+    life.world.site.gang = Some(planner::site::GangScheduler::Volcano);
     life.pass();
     let template = life.made(Kind::StatefulSet)[0]["spec"]["template"].clone();
     assert_eq!(template["metadata"]["labels"][label], "gpu-pg");

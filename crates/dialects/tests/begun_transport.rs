@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use dialects::kubeflow_v2beta1::DIALECT;
-use planner::job::Transport;
-use planner::observed::{Observed, Site};
+use planner::Observed;
+use planner::site::{Site, Transport};
 use serde_json::Value;
 
 fn job() -> Value {

@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::action::{Action, Kind, Object};
 use crate::job::{LauncherAs, LauncherStart, WorkersAs};
 use crate::observed::Observed;
 use crate::phase::Phase;
-use crate::plan::{Action, Because, Kind, Object, Plan};
+use crate::plan::Plan;
+use crate::waiting_on::WaitingOn;
 
 /// Every law that the plan breaks, as a sentence.
 pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
@@ -90,7 +92,7 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
     if observed.recorded.outcome.is_some() {
         found.push(format!("{what} {name} is created for a job that is over"));
     }
-    if job.owner.leaving {
+    if job.owner.deleting {
         found.push(format!("{what} {name} is created for a job that leaves"));
     }
     let free = match object.kind {
@@ -212,7 +214,7 @@ fn removed<'a>(
     found: &mut Vec<String>,
 ) {
     let job = &observed.job;
-    if observed.recorded.outcome.is_some() || job.policy.suspended || job.owner.leaving {
+    if observed.recorded.outcome.is_some() || job.policy.suspended || job.owner.deleting {
         return;
     }
     let wanted = job.worker_count();
@@ -257,13 +259,8 @@ fn whole(observed: &Observed, plan: &Plan, found: &mut Vec<String>) {
         found.push("a step is empty".to_owned());
     }
     let over = plan.status.phase == Phase::Finished;
-    let named = match plan.because {
-        Because::Acting => !plan.steps.is_empty(),
-        Because::Waiting(_) => plan.steps.is_empty(),
-        Because::Over => over,
-    };
-    if !named || (over && plan.because != Because::Over) {
-        found.push("the plan does not say truthfully why it is as it is".to_owned());
+    if over != (plan.because == WaitingOn::Nothing) {
+        found.push("a job that is not over waits for nothing".to_owned());
     }
     if let Some(outcome) = &observed.recorded.outcome
         && plan.status.outcome.as_ref() != Some(outcome)

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::action::Kind;
 use crate::job::{
     Account, CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
+    RestartPolicy, Right, Role, Workers, WorkersAs,
 };
-use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Site, Slot};
-use crate::plan::Kind;
-use crate::status::{Outcome, Recorded, Verdict};
+use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
+use crate::recorded::{Outcome, Recorded, Verdict};
+use crate::site::{Site, Transport};
 
 /// The time at which every world begins.
 pub fn noon() -> Timestamp {
@@ -36,7 +37,7 @@ pub fn job(name: &str) -> Job {
             name: name.to_owned(),
             uid: format!("uid-{name}"),
             generation: 1,
-            leaving: false,
+            deleting: false,
         },
         mpi: Mpi::OpenMpi,
         slots: 1,

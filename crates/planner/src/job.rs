@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::observed::{GangScheduler, Site};
+use crate::site::{GangScheduler, Site, Transport};
 
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +127,7 @@ pub struct Owner {
     /// `metadata.generation`: which version of the spec this is.
     pub generation: i64,
     /// It is being deleted, and somebody's finalizer still holds it.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 /// A family of MPI launchers: they differ in variables and in the spelling of the host list.
@@ -139,36 +139,6 @@ pub enum Mpi {
     Intel,
     /// MPICH.
     Mpich,
-}
-
-/// How mpirun reaches the workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Through the sshd of the workers' image, with a key pair of the job.
-    #[default]
-    Ssh,
-    /// Through muster's own agent, with certificates of the job; the images need no ssh.
-    Agent,
-    /// Through the API server, which runs commands in pods; nothing is added to the workers.
-    Exec,
-}
-
-impl Transport {
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ssh => "SSH",
-            Self::Agent => "Agent",
-            Self::Exec => "Exec",
-        }
-    }
-
-    /// The transport that the word means; one that comes with an API cannot be chosen.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Ssh, Self::Agent]
-            .into_iter()
-            .find(|transport| transport.as_str() == word)
-    }
 }
 
 /// Who makes the workers' pods.

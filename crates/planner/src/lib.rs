@@ -2,9 +2,10 @@
 //! randomness and no async: all it knows is in [`Observed`], all it wants is in [`Plan`].
 //!
 //! A tour: [`Job`] is what was asked for, in no dialect; [`Observed`] is that plus what exists;
-//! [`Phase::of`] names the situation; [`plan`] answers with actions, a status, a time to look
-//! again and the reason; [`check`] states the laws that every plan obeys.
+//! [`plan`] answers with actions, a status, a time to look again and the reason; [`check`] states the
+//! laws that every plan obeys.
 
+mod action;
 pub mod check;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
@@ -15,13 +16,19 @@ mod phase;
 mod plan;
 mod quantity;
 mod reason;
+mod recorded;
 mod render;
+pub mod site;
 mod status;
 pub mod text;
+mod waiting_on;
 
+pub use action::{Action, Keys, Kind, Object};
 pub use job::Job;
 pub use observed::Observed;
 pub use phase::Phase;
-pub use plan::{Action, Because, Keys, Kind, Object, Plan, WaitingOn, plan};
+pub use plan::{Plan, plan};
 pub use reason::Reason;
-pub use status::{Count, Outcome, PodNote, Recorded, Status, Verdict};
+pub use recorded::{Outcome, Recorded, Verdict};
+pub use status::{Count, PodNote, Status};
+pub use waiting_on::WaitingOn;

@@ -8,7 +8,7 @@ use contract::files::{
 };
 
 use crate::job::{HostNames, Job, Mpi};
-use crate::observed::Site;
+use crate::site::Site;
 
 /// Extra words for every ssh call: a worker's sshd may need a moment.
 const SSH_PATIENCE: &str = "-o ConnectionAttempts=10";

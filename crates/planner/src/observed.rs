@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::job::{Job, Transport};
-use crate::plan::Kind;
-use crate::status::Recorded;
+use crate::action::Kind;
+use crate::job::Job;
+use crate::recorded::Recorded;
+use crate::site::Site;
 
 /// One look at one job.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,30 +75,6 @@ impl Observed {
             priorities: BTreeMap::new(),
         }
     }
-}
-
-/// Settings of the operator that reach into the objects of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Site {
-    /// Suffix of host names, e.g. `cluster.local`; none when empty.
-    pub cluster_domain: String,
-    /// The gang scheduler, if there is one.
-    pub gang: Option<GangScheduler>,
-    /// Image with muster's agent; without one there is no gate, and no transport but SSH.
-    pub agent_image: Option<String>,
-    /// How mpirun reaches the workers of a job that does not say.
-    pub transport: Transport,
-}
-
-/// A scheduler that places all pods of a job or none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GangScheduler {
-    /// Volcano.
-    Volcano,
-    /// The coscheduling plugin, under the scheduler's name.
-    SchedulerPlugins(String),
-    /// The scheduler of the T9k platform.
-    T9k,
 }
 
 /// A name that the job needs.

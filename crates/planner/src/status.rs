@@ -1,12 +1,13 @@
-//! What there is to say about a job, in no dialect, and what was already said. Conditions of a
-//! dialect are projections of this; they are never inputs to a decision.
+//! What a job's status reports, in no dialect. Conditions of a dialect are projections of this; they
+//! are never inputs to a decision.
 
 use jiff::Timestamp;
 
-use crate::job::Transport;
 use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::reason::Reason;
+use crate::recorded::Outcome;
+use crate::site::Transport;
 
 /// What is true of the job now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,46 +68,4 @@ pub struct Count {
     pub succeeded: u32,
     /// Ended badly.
     pub failed: u32,
-}
-
-/// How a job ended. Once recorded it never changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// Well or badly.
-    pub verdict: Verdict,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// Well or badly.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// A launcher ended with 0.
-    Succeeded,
-    /// It did not, for this reason.
-    Failed {
-        /// A word for machines, as the dialect's clients know it (`BackoffLimitExceeded`).
-        reason: String,
-        /// A sentence.
-        message: String,
-    },
-}
-
-/// What the job's status says already. It is the only memory there is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// Anything was ever recorded.
-    pub seen: bool,
-    /// When the job started.
-    pub started_at: Option<Timestamp>,
-    /// It was seen to run.
-    pub ran: bool,
-    /// It was recorded as suspended.
-    pub suspended: bool,
-    /// How it ended.
-    pub outcome: Option<Outcome>,
-    /// Pods that were made again after a failure.
-    pub restarts: u32,
-    /// UID of the last of them: it is counted, and may go.
-    pub replaced: Option<String>,
 }

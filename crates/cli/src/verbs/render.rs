@@ -4,8 +4,8 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use planner::job::LauncherStart;
-use planner::observed::{Observed, Site};
-use planner::{Action, Job};
+use planner::site::Site;
+use planner::{Action, Job, Observed};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Output, RenderArgs};

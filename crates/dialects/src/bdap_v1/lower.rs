@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use planner::Job;
 use planner::job::{
     Account, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy,
-    Right, Role, Transport, Workers, WorkersAs,
+    Right, Role, Workers, WorkersAs,
 };
+use planner::site::Transport;
 use serde_json::Value;
 
 use super::types::{self, MpiJob, Template};

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use contract::labels::{JOB_ROLE_LABEL, LAUNCHER_ROLE, REPLICA_TYPE_LABEL, WORKER_ROLE};
 use planner::Job;
 use planner::job::{
-    HostNames, LauncherAs, Policy, RestartPolicy, Role, Transport, Workers as HubWorkers, WorkersAs,
+    HostNames, LauncherAs, Policy, RestartPolicy, Role, Workers as HubWorkers, WorkersAs,
 };
+use planner::site::Transport;
 use serde_json::{Map, Value};
 
 use super::defaults;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use planner::Job;
 use planner::job::{
     Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy,
-    RestartPolicy, Right, Role, Transport, Workers, WorkersAs,
+    RestartPolicy, Right, Role, Workers, WorkersAs,
 };
+use planner::site::Transport;
 use serde_json::Value;
 
 use super::types::{self, OpenMpi};

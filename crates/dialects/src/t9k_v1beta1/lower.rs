@@ -12,9 +12,9 @@ use contract::labels::REPLICA_TYPE_LABEL;
 use planner::Job;
 use planner::job::{
     CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy, Role,
-    Transport, Workers, WorkersAs,
+    Workers, WorkersAs,
 };
-use planner::observed::GangScheduler;
+use planner::site::{GangScheduler, Transport};
 use serde_json::Value;
 
 use self::shape::Wanted;

@@ -3,7 +3,7 @@
 use dialects::kubeflow_v2beta1::DIALECT;
 use dialects::{Finding, Report, Urgency};
 use jiff::Timestamp;
-use planner::job::Transport;
+use planner::site::Transport;
 use planner::{Count, Outcome, Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
 

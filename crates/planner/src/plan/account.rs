@@ -2,16 +2,16 @@
 //! says now, in pods that are the job's own: a name alone may be somebody else's. A ServiceAccount is
 //! made and then left alone: others write into it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::workers;
+use super::pods;
+use crate::action::{Action, Kind};
 use crate::job::{Account, Right};
 use crate::observed::{AccountObject, Observed, Slot};
-use crate::plan::{Action, Kind};
 use crate::render::account as render;
 
 /// The ServiceAccount and the Role, where they are missing or have drifted.
-pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
     let Some(account) = &job.account else {
         return Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 
 /// While something stands in the way, nothing is made; but a right to what is somebody else's by now
 /// goes.
-pub(crate) fn narrow(observed: &Observed) -> Vec<Action> {
+pub(super) fn narrow(observed: &Observed) -> Vec<Action> {
     let account = observed.job.account.as_ref();
     account
         .and_then(|account| grant(observed, account))
@@ -42,13 +42,13 @@ fn grant(observed: &Observed, account: &Account) -> Option<Action> {
     let role = observed.account.role.ours()?;
     let rules = render::rules(&due(observed, account));
     let merge = json!({"rules": rules});
-    (role.rules != rules).then(|| patch(Kind::Role, &account.name, role, merge))
+    (role.rules != rules).then(|| Action::patch(Kind::Role, &account.name, &role.uid, merge))
 }
 
 /// The account with the rights that are due now: to named pods only once all of them are the job's
 /// own, and to those it had before unless somebody else holds the name.
 fn due(observed: &Observed, account: &Account) -> Account {
-    let is_own = |name: &String| workers::current(observed).any(|pod| pod.name == *name);
+    let is_own = |name: &String| pods::workers(observed).any(|pod| pod.name == *name);
     let had = |name: &String| {
         let role = observed.account.role.ours();
         let rules = role.and_then(|role| role.rules.as_array()).into_iter();
@@ -76,7 +76,7 @@ fn due(observed: &Observed, account: &Account) -> Account {
 }
 
 /// The RoleBinding. The API server looks at the Role when it is made, so that comes before it.
-pub(crate) fn bind(observed: &Observed) -> Vec<Action> {
+pub(super) fn bind(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
     let Some(account) = &job.account else {
         return Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn bind(observed: &Observed) -> Vec<Action> {
             let subjects = render::subjects(job, account);
             let merge = json!({"subjects": subjects});
             (binding.subjects != subjects)
-                .then(|| patch(Kind::RoleBinding, &account.name, binding, merge))
+                .then(|| Action::patch(Kind::RoleBinding, &account.name, &binding.uid, merge))
         }
         Slot::Foreign => None,
     };
@@ -95,7 +95,7 @@ pub(crate) fn bind(observed: &Observed) -> Vec<Action> {
 }
 
 /// The account is complete, or none is needed.
-pub(crate) fn exists(observed: &Observed) -> bool {
+pub(super) fn exists(observed: &Observed) -> bool {
     let slots = &observed.account;
     let is_there = |slot: &Slot<AccountObject>| slot.ours().is_some();
     observed.job.account.as_ref().is_none_or(|account| {
@@ -106,7 +106,7 @@ pub(crate) fn exists(observed: &Observed) -> bool {
 }
 
 /// The first of its objects whose name somebody else holds.
-pub(crate) fn foreign(observed: &Observed) -> Option<(Kind, String)> {
+pub(super) fn foreign(observed: &Observed) -> Option<(Kind, String)> {
     let account = observed.job.account.as_ref()?;
     let slots = &observed.account;
     let made = account.given.is_none();
@@ -120,14 +120,4 @@ pub(crate) fn foreign(observed: &Observed) -> Option<(Kind, String)> {
     ];
     let taken = names.into_iter().find(|(foreign, _)| *foreign);
     taken.map(|(_, kind)| (kind, account.name.clone()))
-}
-
-fn patch(kind: Kind, name: &str, object: &AccountObject, merge: Value) -> Action {
-    Action::Patch {
-        kind,
-        name: name.to_owned(),
-        uid: object.uid.clone(),
-        subresource: None,
-        merge,
-    }
 }

@@ -1,13 +1,13 @@
 //! Policy: what stands in the way of a job from outside, and what may be tried all the same.
 
 use super::account;
-use crate::job::Transport;
+use crate::action::{Action, Kind};
 use crate::observed::{Observed, Refusal};
-use crate::plan::{Action, Kind};
+use crate::site::Transport;
 
 /// What stands in the way.
 #[derive(Debug)]
-pub(crate) enum Block<'a> {
+pub(super) enum Block<'a> {
     /// Somebody else's object holds this name.
     Name { kind: Kind, name: String },
     /// The API server refused this object, and it is too early to try again.
@@ -18,7 +18,7 @@ pub(crate) enum Block<'a> {
 
 /// The first thing that stands in the way, if any does. Refusals of one kind count as one until
 /// the last may be tried again: what a burst of creates was told differs in names only.
-pub(crate) fn by(observed: &Observed) -> Option<Block<'_>> {
+pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
     let refused = || {
         let mut refused = observed.refused.iter();
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
@@ -45,7 +45,7 @@ fn is_waiting(observed: &Observed, kind: &Kind) -> bool {
 }
 
 /// The action was not just refused.
-pub(crate) fn may_try(observed: &Observed, action: &Action) -> bool {
+pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
     let (kind, name) = match action {
         Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             return !is_waiting(observed, &object.kind);

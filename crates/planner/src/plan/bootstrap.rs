@@ -5,10 +5,10 @@ use contract::files::INIT_FAILED_WORDS;
 use contract::labels::END_ANNOTATION;
 use serde_json::json;
 
-use super::workers;
+use super::pods;
+use crate::action::{Action, Kind};
 use crate::observed::{Observed, Pod, PodPhase};
-use crate::plan::{Action, Kind};
-use crate::status::Verdict;
+use crate::recorded::Verdict;
 
 /// What such a script exits with when it gives up.
 const GAVE_UP: i32 = 124;
@@ -22,13 +22,13 @@ pub(super) fn failure(observed: &Observed, pod: &Pod) -> Option<String> {
         "" => String::new(),
         node => format!(" on {node}"),
     };
-    let (ready, wanted) = (workers::ready(observed), observed.job.worker_count());
+    let (ready, wanted) = (pods::ready_workers(observed), observed.job.worker_count());
     let mut message = format!(
         "initialisation failed: {}{place} exited with {GAVE_UP}: {said}; {ready} of {wanted} workers are \
          Ready, initTimeout is {} s",
         pod.name, own.init_secs
     );
-    let ended = workers::current(observed).filter(|pod| pod.phase == PodPhase::Failed);
+    let ended = pods::workers(observed).filter(|pod| pod.phase == PodPhase::Failed);
     for worker in ended.take(1) {
         let how = worker.exit.as_ref().map(|exit| {
             let words = words(worker).unwrap_or(exit.message.as_str());
@@ -64,29 +64,18 @@ pub(super) fn dismiss_workers(observed: &Observed) -> Vec<Action> {
         Verdict::Succeeded => "Succeeded",
         Verdict::Failed { .. } => "Failed",
     };
-    let pods = workers::current(observed).filter(|pod| !pod.phase.is_over());
-    let actions = pods.filter_map(|pod| match pod.phase {
+    let live = pods::workers(observed).filter(|pod| !pod.phase.is_over());
+    let actions = live.filter_map(|pod| match pod.phase {
         _ if pod.deleting => None,
-        PodPhase::Pending => Some(remove(pod)),
-        _ if pod.told_end && was_killed(pod) => Some(remove(pod)),
+        PodPhase::Pending => Some(pods::delete(pod)),
+        _ if pod.told_end && was_killed(pod) => Some(pods::delete(pod)),
         _ if pod.told_end => None,
-        _ => Some(Action::Patch {
-            kind: Kind::Pod,
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            subresource: None,
-            merge: json!({"metadata": {"annotations": {(END_ANNOTATION): how}}}),
-        }),
+        _ => {
+            let merge = json!({"metadata": {"annotations": {(END_ANNOTATION): how}}});
+            Some(Action::patch(Kind::Pod, &pod.name, &pod.uid, merge))
+        }
     });
     actions.collect()
-}
-
-fn remove(pod: &Pod) -> Action {
-    Action::Delete {
-        kind: Kind::Pod,
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-    }
 }
 
 /// A container of it was ended by a signal that it could not answer.

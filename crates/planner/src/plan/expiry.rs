@@ -3,22 +3,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::action::Action;
 use crate::observed::Observed;
-use crate::plan::Action;
 
 /// When the job goes; never for one that is not over, is going already, or would go after the end
 /// of time.
-pub(crate) fn at(observed: &Observed) -> Option<Timestamp> {
+pub(super) fn at(observed: &Observed) -> Option<Timestamp> {
     let outcome = observed.recorded.outcome.as_ref()?;
     let secs = observed.job.policy.expires_secs?;
     let at = outcome
         .at
         .checked_add(SignedDuration::from_secs(secs.into()));
-    at.ok().filter(|_| !observed.job.owner.leaving)
+    at.ok().filter(|_| !observed.job.owner.deleting)
 }
 
 /// The job goes, if it is time.
-pub(crate) fn due(observed: &Observed) -> Option<Action> {
+pub(super) fn due(observed: &Observed) -> Option<Action> {
     let due = at(observed).is_some_and(|at| at <= observed.now);
     due.then(|| Action::DeleteJob {
         uid: observed.job.owner.uid.clone(),

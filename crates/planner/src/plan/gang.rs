@@ -4,18 +4,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::job::Job;
-use crate::observed::{GangScheduler, Observed, PodGroup, Site, Slot};
-use crate::plan::{Action, Kind};
+use crate::action::{Action, Kind};
+use crate::observed::{Observed, PodGroup, Slot};
 use crate::quantity::Quantity;
-use crate::render::pod::Draft;
 use crate::render::pod_group as render;
+use crate::site::GangScheduler;
 
 const MIN_MEMBER: &str = "minMember";
 const MIN_RESOURCES: &str = "minResources";
 
 /// The group exists and says what the job says now.
-pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
         return Vec::new();
     };
@@ -28,34 +27,21 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 }
 
 /// The group goes.
-pub(crate) fn remove(observed: &Observed) -> Vec<Action> {
+pub(super) fn remove(observed: &Observed) -> Vec<Action> {
     let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
         return Vec::new();
     };
     let group = observed.pod_group.ours().filter(|group| !group.deleting);
-    let delete = group.map(|group| Action::Delete {
-        kind: Kind::pod_group(scheduler),
-        name: observed.job.pod_group_name(),
-        uid: group.uid.clone(),
-    });
-    delete.into_iter().collect()
-}
-
-/// Makes a pod a member of the group.
-pub(crate) fn decorate(job: &Job, site: &Site, draft: &mut Draft) {
-    if let Some(scheduler) = job.gang_scheduler(site) {
-        render::enlist(job, scheduler, draft);
-    }
+    let name = observed.job.pod_group_name();
+    let delete = |group: &PodGroup| Action::delete(Kind::pod_group(scheduler), &name, &group.uid);
+    group.map(delete).into_iter().collect()
 }
 
 fn align(observed: &Observed, scheduler: &GangScheduler, group: &PodGroup) -> Option<Action> {
     let changes = changes(&group.spec, render::spec(observed, scheduler));
-    (!changes.is_empty()).then(|| Action::Patch {
-        kind: Kind::pod_group(scheduler),
-        name: observed.job.pod_group_name(),
-        uid: group.uid.clone(),
-        subresource: None,
-        merge: json!({"spec": changes}),
+    (!changes.is_empty()).then(|| {
+        let (kind, name) = (Kind::pod_group(scheduler), observed.job.pod_group_name());
+        Action::patch(kind, &name, &group.uid, json!({"spec": changes}))
     })
 }
 

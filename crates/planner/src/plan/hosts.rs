@@ -7,14 +7,15 @@ use contract::labels::HOSTS_ANNOTATION;
 use contract::protocol::AGENT_PORT;
 use serde_json::json;
 
-use super::workers;
-use crate::job::{Job, Transport};
-use crate::observed::{Observed, Pod, PodPhase, Site};
-use crate::plan::{Action, Kind};
+use super::pods;
+use crate::action::{Action, Kind};
+use crate::job::Job;
+use crate::observed::{Observed, Pod, PodPhase};
 use crate::render::agent;
+use crate::site::{Site, Transport};
 
 /// One patch for each live launcher pod that does not have the list as it is now.
-pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
+pub(super) fn tell(observed: &Observed) -> Vec<Action> {
     let (job, site) = (&observed.job, &observed.site);
     match job.transport(site) {
         Transport::Ssh if job.gate(site).is_none() => return Vec::new(),
@@ -26,15 +27,10 @@ pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != hosts;
+    let merge = json!({"metadata": {"annotations": {(HOSTS_ANNOTATION): hosts}}});
     let pods = observed.launcher_pods.iter().filter(live);
-    pods.map(|pod| Action::Patch {
-        kind: Kind::Pod,
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-        subresource: None,
-        merge: json!({"metadata": {"annotations": {(HOSTS_ANNOTATION): hosts}}}),
-    })
-    .collect()
+    pods.map(|pod| Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone()))
+        .collect()
 }
 
 /// How many workers there should be, and where each is; nothing as long as one is nowhere, unless the
@@ -42,7 +38,7 @@ pub(crate) fn tell(observed: &Observed) -> Vec<Action> {
 fn list(observed: &Observed) -> Option<String> {
     let (job, site) = (&observed.job, &observed.site);
     let mut lines = Vec::new();
-    for pod in workers::current(observed).filter(|pod| is_there(job, site, pod)) {
+    for pod in pods::workers(observed).filter(|pod| is_there(job, site, pod)) {
         let index = job.worker_index(&pod.name)?;
         lines.push((index, line(job, site, index, pod)));
     }

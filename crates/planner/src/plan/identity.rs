@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::job::{HostNames, Transport};
+use crate::action::{Action, Keys, Kind};
+use crate::job::HostNames;
 use crate::observed::Observed;
-use crate::plan::{Action, Keys, Kind};
 use crate::render::identity as render;
+use crate::site::Transport;
 
 /// What is missing or has drifted.
-pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     [service(observed), config(observed), key(observed)]
         .into_iter()
         .flatten()
@@ -31,15 +32,12 @@ fn service(observed: &Observed) -> Option<Action> {
         render::publish_not_ready(job),
     );
     let drifted = service.selector != selector || service.publish_not_ready != publish;
-    drifted.then(|| Action::Patch {
-        kind: Kind::Service,
-        name: job.service_name(),
-        uid: service.uid.clone(),
-        subresource: None,
-        merge: json!({"spec": {
+    drifted.then(|| {
+        let merge = json!({"spec": {
             "selector": replacing(&service.selector, &selector),
             "publishNotReadyAddresses": publish,
-        }}),
+        }});
+        Action::patch(Kind::Service, &job.service_name(), &service.uid, merge)
     })
 }
 
@@ -49,12 +47,10 @@ fn config(observed: &Observed) -> Option<Action> {
     }
     let config = observed.config.ours()?;
     let data = render::config_data(observed);
-    (config.data != data).then(|| Action::Patch {
-        kind: Kind::ConfigMap,
-        name: observed.job.config_name(),
-        uid: config.uid.clone(),
-        subresource: None,
-        merge: json!({"data": replacing(&config.data, &data)}),
+    (config.data != data).then(|| {
+        let name = observed.job.config_name();
+        let merge = json!({"data": replacing(&config.data, &data)});
+        Action::patch(Kind::ConfigMap, &name, &config.uid, merge)
     })
 }
 
@@ -80,21 +76,17 @@ fn key(observed: &Observed) -> Option<Action> {
 }
 
 /// Certificates outlive no start of the job: the next one gets its own.
-pub(crate) fn remove_certificates(observed: &Observed) -> Vec<Action> {
+pub(super) fn remove_certificates(observed: &Observed) -> Vec<Action> {
     let (job, site) = (&observed.job, &observed.site);
     let key = observed.key.ours();
     let key = key.filter(|_| job.transport(site) == Transport::Agent);
-    key.map(|key| Action::Delete {
-        kind: Kind::Secret,
-        name: job.key_name(site),
-        uid: key.uid.clone(),
-    })
-    .into_iter()
-    .collect()
+    key.map(|key| Action::delete(Kind::Secret, &job.key_name(site), &key.uid))
+        .into_iter()
+        .collect()
 }
 
 /// A merge patch that turns `old` into `new`, leftovers removed.
-pub(crate) fn replacing(
+pub(super) fn replacing(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
 ) -> Map<String, Value> {

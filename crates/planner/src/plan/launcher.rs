@@ -1,19 +1,19 @@
 //! Policy: when the launcher is created, and a launcher that is a Job suspended and resumed.
 //!
-//! Retries, deadlines while it runs and the pods of such a Job are the Job controller's business.
+//! Retries, deadlines while it runs and the pods of that Job are the Job controller's business.
 
 use serde_json::{Map, Value, json};
 
-use super::{identity, launcher_pod, worker_set, workers};
+use super::{identity, pods, worker_set};
+use crate::action::{Action, Kind};
 use crate::job::{LauncherAs, LauncherStart};
-use crate::observed::{Directives, Launcher, Observed, PodPhase, Slot};
-use crate::plan::{Action, Kind};
+use crate::observed::{Directives, Launcher, Observed, Pod, Slot};
 use crate::render::launcher as render;
 
 /// Brings the launcher to what the user wants now.
-pub(crate) fn align(observed: &Observed) -> Vec<Action> {
+pub(super) fn align(observed: &Observed) -> Vec<Action> {
     match &observed.launcher {
-        _ if observed.job.launcher_as == LauncherAs::Pod => launcher_pod::align(observed),
+        _ if observed.job.launcher_as == LauncherAs::Pod => align_pod(observed),
         Slot::Foreign => Vec::new(),
         Slot::Absent if may_create(observed) => {
             let object = render::launcher_job(&observed.job, &observed.site);
@@ -29,6 +29,29 @@ pub(crate) fn align(observed: &Observed) -> Vec<Action> {
     }
 }
 
+/// A pod is created once, and created again only when somebody deleted it.
+fn align_pod(observed: &Observed) -> Vec<Action> {
+    if observed.job.policy.suspended {
+        return remove_pod(observed, |_| true);
+    }
+    let name = observed.job.launcher_name();
+    // A pod that is being deleted still holds the name.
+    let held = !observed.launcher_pods.is_empty() || observed.foreign_pods.contains(&name);
+    if held || !may_start(observed) {
+        return Vec::new();
+    }
+    let pod = render::launcher_pod(&observed.job, &observed.site);
+    vec![Action::Create(pod)]
+}
+
+/// Deletes the launcher's pod, if it is one that is meant.
+pub(super) fn remove_pod(observed: &Observed, is_meant: impl Fn(&Pod) -> bool) -> Vec<Action> {
+    let pods = observed.launcher_pods.iter();
+    pods.filter(|pod| !pod.deleting && is_meant(pod))
+        .map(pods::delete)
+        .collect()
+}
+
 /// Never beside a launcher that still lives, and not before its workers if it must wait. A
 /// suspended Job starts nothing, so it may come at any time.
 fn may_create(observed: &Observed) -> bool {
@@ -40,11 +63,12 @@ fn may_create(observed: &Observed) -> bool {
 }
 
 /// Its workers are there, if it must wait for them.
-pub(super) fn may_start(observed: &Observed) -> bool {
+fn may_start(observed: &Observed) -> bool {
     match observed.job.launcher_start {
         LauncherStart::AtOnce => true,
         LauncherStart::WhenWorkersReady => {
-            workers::all_ready(observed) && worker_set::is_settled(observed)
+            pods::ready_workers(observed) == observed.job.worker_count()
+                && worker_set::is_settled(observed)
         }
     }
 }
@@ -57,7 +81,7 @@ fn hold(observed: &Observed, launcher: &Launcher) -> bool {
 /// Stops the launcher of a job that is being deleted.
 pub(super) fn stop(observed: &Observed) -> Vec<Action> {
     if observed.job.launcher_as == LauncherAs::Pod {
-        return launcher_pod::remove(observed, |_| true);
+        return remove_pod(observed, |_| true);
     }
     let launcher = observed.launcher.ours();
     let runs =
@@ -68,17 +92,9 @@ pub(super) fn stop(observed: &Observed) -> Vec<Action> {
     suspend.into_iter().collect()
 }
 
-/// The launcher's object exists.
-pub(crate) fn exists(observed: &Observed) -> bool {
-    match observed.job.launcher_as {
-        LauncherAs::Job => observed.launcher.ours().is_some(),
-        LauncherAs::Pod => !observed.launcher_pods.is_empty(),
-    }
-}
-
 /// Stops the launcher's pods; the Job and its past stay.
-pub(crate) fn suspend(observed: &Observed, launcher: &Launcher) -> Action {
-    patch(observed, launcher, None, json!({"spec": {"suspend": true}}))
+pub(super) fn suspend(observed: &Observed, launcher: &Launcher) -> Action {
+    patch(observed, launcher, json!({"spec": {"suspend": true}}))
 }
 
 /// Starts the launcher where the job's template says now. Kubernetes before 1.36 leaves the
@@ -88,23 +104,19 @@ fn resume(observed: &Observed, launcher: &Launcher) -> Action {
     let wanted = render::directives(&observed.job, &observed.site);
     let changes = changes(&launcher.directives, &wanted);
     if changes.is_empty() {
-        return patch(
-            observed,
-            launcher,
-            None,
-            json!({"spec": {"suspend": false}}),
-        );
+        return patch(observed, launcher, json!({"spec": {"suspend": false}}));
     }
     if launcher.started_at.is_some() {
-        return patch(
-            observed,
-            launcher,
-            Some("status"),
-            json!({"status": {"startTime": null}}),
-        );
+        return Action::Patch {
+            kind: Kind::Job,
+            name: observed.job.launcher_name(),
+            uid: launcher.uid.clone(),
+            subresource: Some("status"),
+            merge: json!({"status": {"startTime": null}}),
+        };
     }
     let merge = json!({"spec": {"suspend": false, "template": changes}});
-    patch(observed, launcher, None, merge)
+    patch(observed, launcher, merge)
 }
 
 /// A merge patch of the pod template. Labels and annotations that others added stay.
@@ -172,36 +184,12 @@ fn same(left: &Value, right: &Value) -> bool {
     left == right || (empty(left) && empty(right))
 }
 
-/// Launcher pods in phase Running.
-pub(crate) fn running_pods(observed: &Observed) -> u32 {
-    let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
-    let pods = observed.launcher_pods.iter().filter(running).count();
-    u32::try_from(pods).expect("a Job has far fewer pods than a u32 can count")
-}
-
-/// Launcher pods that failed, as far as anybody counted.
-pub(crate) fn failed_pods(observed: &Observed) -> u32 {
-    let failed = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Failed && !pod.deleting;
-    let pods = observed.launcher_pods.iter().filter(failed).count();
-    match observed.launcher.ours() {
-        Some(launcher) => launcher.failed_pods,
-        None => u32::try_from(pods).expect("a launcher has far fewer pods than a u32 can count"),
-    }
-}
-
 /// A patch of the launcher's Job.
-pub(crate) fn patch(
-    observed: &Observed,
-    launcher: &Launcher,
-    subresource: Option<&'static str>,
-    merge: Value,
-) -> Action {
-    let name = observed.job.launcher_name();
-    Action::Patch {
-        kind: Kind::Job,
-        name,
-        uid: launcher.uid.clone(),
-        subresource,
+pub(super) fn patch(observed: &Observed, launcher: &Launcher, merge: Value) -> Action {
+    Action::patch(
+        Kind::Job,
+        &observed.job.launcher_name(),
+        &launcher.uid,
         merge,
-    }
+    )
 }

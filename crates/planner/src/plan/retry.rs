@@ -4,26 +4,23 @@
 //!
 //! A replacement is counted in the status before the failed pod goes, so that none is forgotten.
 
-use super::workers;
+use super::pods;
+use crate::action::Action;
 use crate::job::{LauncherAs, RestartPolicy, Role};
 use crate::observed::{Observed, Pod, PodPhase};
-use crate::plan::{Action, Kind};
 
 /// Exit codes from here on tell of a signal, so the program was ended from outside.
 const ENDED_FROM_OUTSIDE: i32 = 128;
 
 /// The first failed pod that is to be made again, counted or not.
-pub(crate) fn failed(observed: &Observed) -> Option<&Pod> {
-    let pods = observed
-        .launcher_pods
-        .iter()
-        .chain(workers::current(observed));
-    let mut failed = pods.filter(|pod| is_replaced(observed, pod));
-    failed.next()
+pub(super) fn failed(observed: &Observed) -> Option<&Pod> {
+    let launchers = observed.launcher_pods.iter();
+    let mut pods = launchers.chain(pods::workers(observed));
+    pods.find(|pod| is_replaced(observed, pod))
 }
 
 /// The pod failed in a way after which it is made again.
-pub(crate) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
+pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
     let from_outside = |pod: &Pod| match &pod.exit {
         Some(exit) => exit.code >= ENDED_FROM_OUTSIDE,
         // Its node was lost, or it had to leave it.
@@ -37,18 +34,13 @@ pub(crate) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
 }
 
 /// The failed pod that was counted goes, so that its name is free for the next.
-pub(crate) fn remove_counted(observed: &Observed) -> Vec<Action> {
+pub(super) fn remove_counted(observed: &Observed) -> Vec<Action> {
     let pod = failed(observed).filter(|pod| is_counted(observed, pod));
-    let delete = pod.map(|pod| Action::Delete {
-        kind: Kind::Pod,
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-    });
-    delete.into_iter().collect()
+    pod.map(pods::delete).into_iter().collect()
 }
 
 /// Pods that were made again, and the last of them, as the status should say now.
-pub(crate) fn count(observed: &Observed) -> (u32, Option<String>) {
+pub(super) fn count(observed: &Observed) -> (u32, Option<String>) {
     let recorded = &observed.recorded;
     match failed(observed).filter(|pod| !is_counted(observed, pod)) {
         Some(pod) if !is_used_up(observed) => (recorded.restarts + 1, Some(pod.uid.clone())),
@@ -57,7 +49,7 @@ pub(crate) fn count(observed: &Observed) -> (u32, Option<String>) {
 }
 
 /// No more restarts are left, and another one happened or is needed.
-pub(crate) fn is_used_up(observed: &Observed) -> bool {
+pub(super) fn is_used_up(observed: &Observed) -> bool {
     let limit = observed.job.policy.backoff_limit;
     let (Some(limit), LauncherAs::Pod) = (limit, observed.job.launcher_as) else {
         return false;
@@ -66,10 +58,8 @@ pub(crate) fn is_used_up(observed: &Observed) -> bool {
         RestartPolicy::Never => 0,
         RestartPolicy::OnFailure | RestartPolicy::Always | RestartPolicy::ExitCode => pod.restarts,
     };
-    let pods = observed
-        .launcher_pods
-        .iter()
-        .chain(workers::current(observed));
+    let launchers = observed.launcher_pods.iter();
+    let pods = launchers.chain(pods::workers(observed));
     let running = pods.filter(|pod| pod.phase == PodPhase::Running);
     let in_place: u32 = running.map(restarts).sum();
     let so_far = in_place.saturating_add(observed.recorded.restarts);

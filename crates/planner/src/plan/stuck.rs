@@ -4,7 +4,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{launcher, workers};
+use super::pods;
 use crate::observed::{Observed, Pod, Waiting};
 
 /// What the kubelet calls it when a container cannot be made from what the template says, and for
@@ -47,17 +47,17 @@ fn patience(waiting: &Waiting) -> Option<SignedDuration> {
 }
 
 /// A pod that cannot start, and why.
-pub(crate) struct Stuck<'a> {
-    pub(crate) pod: &'a Pod,
-    pub(crate) waiting: &'a Waiting,
+pub(super) struct Stuck<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) waiting: &'a Waiting,
     /// It is a worker; otherwise the launcher.
-    pub(crate) worker: bool,
+    pub(super) worker: bool,
     patience: SignedDuration,
 }
 
 impl Stuck<'_> {
     /// When hope ends.
-    pub(crate) fn until(&self) -> Timestamp {
+    pub(super) fn until(&self) -> Timestamp {
         self.waiting
             .since
             .checked_add(self.patience)
@@ -66,12 +66,12 @@ impl Stuck<'_> {
 }
 
 /// The pod for which hope ends first.
-pub(crate) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
+pub(super) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
     if observed.job.policy.suspended {
         return None;
     }
     // A program that runs knows best whether it can do without a worker, and an elastic one can.
-    let (elastic, runs) = (observed.job.elastic, launcher::running_pods(observed) > 0);
+    let (elastic, runs) = (observed.job.elastic, pods::running_launchers(observed) > 0);
     let counts = |pod: &&Pod| {
         let crashes = pod
             .waiting
@@ -79,7 +79,7 @@ pub(crate) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
             .is_some_and(|w| w.reason == "CrashLoopBackOff");
         !(elastic || runs && crashes)
     };
-    let workers = workers::current(observed)
+    let workers = pods::workers(observed)
         .filter(counts)
         .map(|pod| (pod, true));
     let launchers = observed.launcher_pods.iter().map(|pod| (pod, false));

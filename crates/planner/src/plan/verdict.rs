@@ -1,10 +1,10 @@
 //! Policy: how a job ended, as soon as anything that exists proves it. What was recorded stands.
 
-use super::{bootstrap, deadline, launcher, retry, stuck, testimony, workers};
+use super::{bootstrap, deadline, pods, retry, stuck, testimony};
 use crate::job::LauncherAs;
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::reason::Reason;
-use crate::status::{Outcome, Verdict};
+use crate::recorded::{Outcome, Verdict};
 use crate::text;
 
 /// What Kubernetes calls a Job that used up its retries.
@@ -31,7 +31,7 @@ const EVICTED: &str = "Evicted";
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// The outcome, if there is one.
-pub(crate) fn outcome(observed: &Observed) -> Option<Outcome> {
+pub(super) fn outcome(observed: &Observed) -> Option<Outcome> {
     if observed.job.outlives_launcher {
         // Whatever else happens may pass, or be put right by an edit.
         return of_launcher_success(observed).or_else(|| of_launcher_pod(observed));
@@ -123,7 +123,7 @@ fn of_failed_worker(observed: &Observed) -> Option<Outcome> {
     if !observed.job.policy.failed_worker_is_fatal || observed.job.policy.suspended {
         return None;
     }
-    let mut failed = workers::current(observed).filter(|pod| pod.phase == PodPhase::Failed);
+    let mut failed = pods::workers(observed).filter(|pod| pod.phase == PodPhase::Failed);
     let pod = failed.find(|pod| !retry::is_replaced(observed, pod))?;
     Some(of_failed_pod(observed, pod, "worker", Reason::WorkerLost))
 }
@@ -201,10 +201,10 @@ fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
     let waits = |pod: &Pod| pod.phase == PodPhase::Pending && !pod.deleting;
     let gated = job.gate(&observed.site).is_some()
         && !job.policy.suspended
-        && launcher::running_pods(observed) == 0
+        && pods::running_launchers(observed) == 0
         && observed.launcher_pods.iter().any(waits);
     let ended = |pod: &&Pod| pod.phase.is_over() && !retry::is_replaced(observed, pod);
-    let ended = workers::current(observed).find(|pod| gated && ended(pod))?;
+    let ended = pods::workers(observed).find(|pod| gated && ended(pod))?;
     let how = match &ended.exit {
         Some(exit) => format!("container {} exited with {}", exit.container, exit.code),
         None if ended.phase == PodPhase::Succeeded => "its containers exited with 0".to_owned(),
@@ -223,7 +223,7 @@ fn of_eviction(observed: &Observed) -> Option<Outcome> {
     if observed.job.policy.suspended {
         return None;
     }
-    let evicted = workers::current(observed)
+    let evicted = pods::workers(observed)
         .filter(|pod| pod.phase == PodPhase::Failed && pod.reason == EVICTED)
         .filter(|pod| !retry::is_replaced(observed, pod))
         .count();
@@ -251,7 +251,7 @@ fn failed(observed: &Observed, reason: Reason, message: String) -> Outcome {
 /// While the launcher's Job runs, its controller watches the deadline; before that, we do.
 fn of_deadline(observed: &Observed) -> Option<Outcome> {
     if let Some(at) = deadline::of_startup(observed).filter(|at| *at <= observed.now) {
-        let (ready, wanted) = (workers::ready(observed), observed.job.worker_count());
+        let (ready, wanted) = (pods::ready_workers(observed), observed.job.worker_count());
         let secs = at.duration_since(observed.recorded.started_at.unwrap_or(at));
         let message = format!(
             "the program did not start within {} s (startupTimeoutSeconds): {ready} of {wanted} \
@@ -316,12 +316,12 @@ fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
 }
 
 /// No longer than a condition or an event may be.
-pub(crate) fn truncated(message: String) -> String {
+pub(super) fn truncated(message: String) -> String {
     text::truncated(&message, MESSAGE_BYTES_MAX)
 }
 
 /// The one word for a failure.
-pub(crate) fn reason(observed: &Observed, reason: &str) -> Reason {
+pub(super) fn reason(observed: &Observed, reason: &str) -> Reason {
     let ours = OURS.into_iter().find(|ours| ours.as_str() == reason);
     match (ours, reason) {
         (Some(ours), _) => ours,

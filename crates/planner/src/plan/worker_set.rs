@@ -5,19 +5,22 @@
 use contract::labels::TEMPLATE_ANNOTATION;
 use serde_json::{Map, Value, json};
 
-use super::verdict;
+use crate::action::{Action, Kind};
 use crate::job::{CleanUp, WorkersAs};
 use crate::observed::{Observed, Slot, WorkerSet};
-use crate::plan::{Action, Kind};
+use crate::recorded::Outcome;
 use crate::render::worker_set as render;
 
 /// It exists and says what the job says now.
-pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
+pub(super) fn ensure(observed: &Observed, outcome: Option<&Outcome>) -> Vec<Action> {
     let job = &observed.job;
     let Some(workers) = &job.workers else {
         return Vec::new();
     };
-    let count = count(observed);
+    // Workers of a job that outlives its launcher go only where they were asked to, until another
+    // launcher is wanted.
+    let idle = outcome.is_some() && job.policy.clean != CleanUp::Nothing;
+    let count = if idle { 0 } else { workers.count };
     let action = match &observed.worker_set {
         Slot::Absent => Some(Action::Create(render::worker_set(job, workers, count))),
         Slot::Ours(set) if !set.deleting => {
@@ -40,7 +43,7 @@ pub(crate) fn ensure(observed: &Observed) -> Vec<Action> {
 }
 
 /// It has no pods, and can have them again.
-pub(crate) fn empty(observed: &Observed) -> Vec<Action> {
+pub(super) fn empty(observed: &Observed) -> Vec<Action> {
     let set = observed.worker_set.ours();
     let set = set.filter(|set| !set.deleting && set.replicas > 0);
     let merge = json!({"spec": {"replicas": 0}});
@@ -50,7 +53,7 @@ pub(crate) fn empty(observed: &Observed) -> Vec<Action> {
 }
 
 /// Every pod is as the job says now, or nobody but us makes them.
-pub(crate) fn is_settled(observed: &Observed) -> bool {
+pub(super) fn is_settled(observed: &Observed) -> bool {
     let job = &observed.job;
     let Some(workers) = job
         .workers
@@ -68,22 +71,9 @@ pub(crate) fn is_settled(observed: &Observed) -> bool {
     })
 }
 
-/// Workers of a job that outlives its launcher go only where they were asked to, until another
-/// launcher is wanted.
-fn count(observed: &Observed) -> u32 {
-    let job = &observed.job;
-    let idle = job.policy.clean != CleanUp::Nothing && verdict::outcome(observed).is_some();
-    if idle { 0 } else { job.worker_count() }
-}
-
 fn patch(observed: &Observed, set: &WorkerSet, merge: Value) -> Action {
-    Action::Patch {
-        kind: Kind::StatefulSet,
-        name: observed.job.worker_set_name(),
-        uid: set.uid.clone(),
-        subresource: None,
-        merge,
-    }
+    let name = observed.job.worker_set_name();
+    Action::patch(Kind::StatefulSet, &name, &set.uid, merge)
 }
 
 /// A merge patch that turns `old` into `new`, leftovers removed. What the API server had filled in is

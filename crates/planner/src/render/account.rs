@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::metadata;
+use crate::action::{Kind, Object};
 use crate::job::{Account, Job, Right};
-use crate::plan::{Kind, Object};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";

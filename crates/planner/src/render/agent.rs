@@ -15,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
 use super::{hostfile, list, object};
-use crate::job::{Job, Mpi, Transport};
+use crate::job::{Job, Mpi};
 use crate::mpi;
-use crate::observed::Site;
+use crate::site::{Site, Transport};
 
 /// Workers on the host's network share its ports, also with the workers of other jobs: each job
 /// begins somewhere else, below the ports that the kernel gives to connections.

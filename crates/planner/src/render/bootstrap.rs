@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::list;
 use super::pod::Draft;
 use crate::job::Bootstrap;
-use crate::observed::Site;
+use crate::site::Site;
 
 /// Gives the attendant its image and its view of the end; where the user brought an image, nothing.
 pub(crate) fn attend(own: &Bootstrap, site: &Site, draft: &mut Draft) {

@@ -13,7 +13,7 @@ use super::agent;
 use super::pod::{self, Draft};
 use crate::job::Job;
 use crate::mpi;
-use crate::observed::Site;
+use crate::site::Site;
 
 /// The launcher's template.
 pub(crate) fn template(job: &Job, site: &Site) -> Draft {

@@ -2,7 +2,7 @@
 
 use crate::job::{HostNames, Job, Mpi};
 use crate::mpi;
-use crate::observed::Site;
+use crate::site::Site;
 
 /// The name by which hosts know a pod of the job.
 pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {

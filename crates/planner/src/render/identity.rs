@@ -9,9 +9,10 @@ use contract::labels::{APP_LABEL, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_L
 use serde_json::json;
 
 use super::{exec, hostfile, metadata};
-use crate::job::{Job, Mpi, Transport};
-use crate::observed::{Observed, PodPhase, Site};
-use crate::plan::{Kind, Object};
+use crate::action::{Kind, Object};
+use crate::job::{Job, Mpi};
+use crate::observed::{Observed, PodPhase};
+use crate::site::{Site, Transport};
 
 /// The headless Service that names the pods.
 pub(crate) fn service(job: &Job) -> Object {

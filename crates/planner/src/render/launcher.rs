@@ -11,11 +11,12 @@ use contract::files::{
 use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use serde_json::{Map, Value, json};
 
-use super::{agent, exec, metadata, pod};
-use crate::job::{Job, Transport};
+use super::{agent, exec, metadata, pod, pod_group};
+use crate::action::{Kind, Object};
+use crate::job::Job;
 use crate::mpi;
-use crate::observed::{Directives, Site};
-use crate::plan::{Kind, Object, gang};
+use crate::observed::Directives;
+use crate::site::{Site, Transport};
 
 /// The Job. It carries no time to live: see docs/decisions/0003.
 pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
@@ -60,7 +61,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     if job.launcher_is_host && job.launcher_is_indexed {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
-    gang::decorate(job, site, &mut draft);
+    pod_group::enlist(job, site, &mut draft);
     if job.bootstrap.is_some() {
         return draft;
     }

@@ -7,8 +7,8 @@ use contract::labels::{
 use serde_json::{Map, Value, json};
 
 use super::{list, object, owner_reference};
+use crate::action::{Kind, Object};
 use crate::job::{HostNames, Job, Role};
-use crate::plan::{Kind, Object};
 
 /// Root's own directory: there sshd insists on a private key that only root reads. Elsewhere
 /// another user must be able to.

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use self::requests::Requests;
 use super::pod::Draft;
 use super::{metadata, object};
+use crate::action::{Kind, Object};
 use crate::job::{Job, LauncherStart};
-use crate::observed::{GangScheduler, Observed};
-use crate::plan::{Kind, Object};
+use crate::observed::Observed;
+use crate::site::{GangScheduler, Site};
 
 pub(crate) mod requests;
 
@@ -73,8 +74,11 @@ pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String
     spec
 }
 
-/// Makes a pod a member of the job's group.
-pub(crate) fn enlist(job: &Job, scheduler: &GangScheduler, draft: &mut Draft) {
+/// Makes a pod a member of the job's group, where there is one.
+pub(crate) fn enlist(job: &Job, site: &Site, draft: &mut Draft) {
+    let Some(scheduler) = job.gang_scheduler(site) else {
+        return;
+    };
     let group = job.pod_group_name();
     let name = match scheduler {
         GangScheduler::Volcano => {

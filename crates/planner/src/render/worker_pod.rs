@@ -5,10 +5,10 @@ use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
 use contract::labels::{REPLICA_INDEX_LABEL, WORKER_ROLE};
 use serde_json::{Map, Value, json};
 
-use super::{agent, bootstrap, pod};
-use crate::job::{HostNames, Job, Transport, Workers};
-use crate::observed::Site;
-use crate::plan::{Object, gang};
+use super::{agent, bootstrap, pod, pod_group};
+use crate::action::Object;
+use crate::job::{HostNames, Job, Workers};
+use crate::site::{Site, Transport};
 
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 
@@ -19,7 +19,7 @@ pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) 
     // A launcher that is a host has rank 0 of the hosts.
     let host_index = index + u32::from(job.launcher_is_host && job.launcher_is_indexed);
     draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
-    gang::decorate(job, site, &mut draft);
+    pod_group::enlist(job, site, &mut draft);
     if let Some(own) = &job.bootstrap {
         bootstrap::attend(own, site, &mut draft);
         return draft.into_pod(job, name);

@@ -8,8 +8,8 @@ use contract::labels::{
 use serde_json::{Map, Value, json};
 
 use super::{metadata, object};
+use crate::action::{Kind, Object};
 use crate::job::{Job, Workers};
-use crate::plan::{Kind, Object};
 
 /// The StatefulSet, for so many pods, which come together.
 pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {

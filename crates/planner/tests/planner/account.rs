@@ -3,7 +3,7 @@
 
 use planner::fixtures::{job, world};
 use planner::observed::{AccountObject, Slot};
-use planner::{Action, Because, Job, Kind, Observed, Phase, Reason, WaitingOn, check, plan};
+use planner::{Action, Job, Kind, Observed, Phase, Reason, WaitingOn, check, plan};
 use serde_json::json;
 
 use super::{created_one, deed, deeds, patch};
@@ -198,10 +198,7 @@ fn a_name_held_by_others_stops_the_job_and_is_named() {
         let message = &plan.status.message;
         assert!(message.contains(NAME), "{message}");
         let name = NAME.to_owned();
-        assert_eq!(
-            plan.because,
-            Because::Waiting(WaitingOn::Name { kind, name })
-        );
+        assert_eq!(plan.because, WaitingOn::Name { kind, name });
     }
 }
 

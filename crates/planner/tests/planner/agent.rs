@@ -6,8 +6,8 @@ mod pods;
 mod starts;
 
 use planner::fixtures::world;
-use planner::job::Transport;
 use planner::observed::{Observed, PodPhase};
+use planner::site::Transport;
 use planner::{Job, Kind, plan};
 use serde_json::{Value, json};
 

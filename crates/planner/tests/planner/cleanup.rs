@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon_and, world};
 use planner::job::CleanUp;
 use planner::observed::{LauncherEnd, PodPhase, Slot};
-use planner::{Action, Because, Kind, Observed, Phase, Verdict, WaitingOn, plan};
+use planner::{Action, Kind, Observed, Phase, Verdict, WaitingOn, plan};
 use serde_json::json;
 
 use super::{deeds, patch};
@@ -65,7 +65,7 @@ fn pods_on_their_way_out_are_not_deleted_again() {
         .with(|world| world.workers.iter_mut().for_each(|pod| pod.deleting = true));
     let plan = plan(&leaving);
     assert!(plan.steps.is_empty());
-    assert_eq!(plan.because, Because::Over);
+    assert_eq!(plan.because, WaitingOn::Nothing);
 }
 
 #[test]
@@ -131,10 +131,7 @@ fn a_refused_clean_up_is_not_repeated_before_its_time() {
     let early = plan(&refused);
     assert!(early.steps.is_empty(), "{:?}", deeds(&early));
     assert_eq!(early.wake, Some(noon_and(60)));
-    assert!(matches!(
-        early.because,
-        Because::Waiting(WaitingOn::Acceptance { .. })
-    ));
+    assert!(matches!(early.because, WaitingOn::Acceptance { .. }));
     let later = refused.with(|world| world.now = noon_and(60));
     assert_eq!(deeds(&plan(&later)).len(), 1);
 }

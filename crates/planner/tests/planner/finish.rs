@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon, noon_and, world};
 use planner::job::CleanUp;
 use planner::observed::{Exit, LauncherEnd, PodPhase, Slot};
-use planner::{Because, Count, Observed, Outcome, Phase, Reason, Verdict, WaitingOn, plan};
+use planner::{Count, Observed, Outcome, Phase, Reason, Verdict, WaitingOn, plan};
 
 use super::deeds;
 
@@ -64,7 +64,7 @@ fn a_complete_launcher_job_is_success_at_its_own_time() {
         plan.steps.is_empty(),
         "nothing is removed before the outcome is recorded"
     );
-    assert_eq!(plan.because, Because::Waiting(WaitingOn::Record));
+    assert_eq!(plan.because, WaitingOn::Record);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_recorded_outcome_outlives_everything_it_was_read_from() {
         deeds(&plan)
     );
     assert_eq!(plan.status.phase, Phase::Finished);
-    assert_eq!(plan.because, Because::Over);
+    assert_eq!(plan.because, WaitingOn::Nothing);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use planner::fixtures::{job, noon_and, world};
 use planner::observed::Slot;
-use planner::{Because, Kind, Observed, Phase, Reason, WaitingOn, plan};
+use planner::{Kind, Observed, Phase, Reason, WaitingOn, plan};
 
 use super::deeds;
 
@@ -48,7 +48,7 @@ fn a_name_held_by_others_stops_everything_and_is_named() {
             kind,
             name: name.to_owned(),
         };
-        assert_eq!(plan.because, Because::Waiting(waiting));
+        assert_eq!(plan.because, waiting);
     }
 }
 

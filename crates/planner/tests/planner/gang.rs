@@ -7,7 +7,8 @@ mod lifetime;
 use std::collections::BTreeMap;
 
 use planner::fixtures::{job, world};
-use planner::observed::{GangScheduler, PodGroup, Slot};
+use planner::observed::{PodGroup, Slot};
+use planner::site::GangScheduler;
 use planner::{Action, Job, Kind, Observed, Plan, plan};
 use serde_json::{Value, json};
 

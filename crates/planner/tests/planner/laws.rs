@@ -1,8 +1,9 @@
 //! Properties that hold for every job and every history.
 
 use planner::fixtures::{job, pod, world};
-use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, Transport, WorkersAs};
-use planner::observed::{GangScheduler, LauncherEnd, Pod, PodPhase, Slot, Waiting};
+use planner::job::{CleanUp, LauncherAs, LauncherStart, Mpi, RestartPolicy, WorkersAs};
+use planner::observed::{LauncherEnd, Pod, PodPhase, Slot, Waiting};
+use planner::site::{GangScheduler, Transport};
 use planner::{Job, Kind, Observed, Phase, check, plan};
 use proptest::prelude::*;
 
@@ -201,7 +202,7 @@ fn happen(world: &mut Observed, happening: Happening) {
                 ..pod(&name)
             }];
         }
-        Happening::Leave => world.job.owner.leaving = true,
+        Happening::Leave => world.job.owner.deleting = true,
         Happening::LauncherComplete => end(world, LauncherEnd::Complete { at: None }),
         Happening::LauncherFailed => {
             let (reason, message) = (String::new(), String::new());
@@ -352,8 +353,8 @@ proptest! {
         }
         let rest = plan(&settled);
         prop_assert!(rest.steps.is_empty());
-        if settled.job.owner.leaving {
-            prop_assert_eq!(rest.status.phase, Phase::Leaving);
+        if settled.job.owner.deleting {
+            prop_assert_eq!(rest.status.phase, Phase::Deleting);
         } else if settled.recorded.outcome.is_some() {
             prop_assert_eq!(rest.status.phase, Phase::Finished);
         }

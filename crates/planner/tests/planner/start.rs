@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon, pod, world};
 use planner::job::Mpi;
 use planner::observed::{PodPhase, Slot, Waiting};
-use planner::{Because, Count, Phase, Reason, WaitingOn, plan};
+use planner::{Count, Phase, Reason, WaitingOn, plan};
 
 use super::deeds;
 
@@ -24,7 +24,7 @@ fn everything_is_created_keys_before_pods_and_workers_before_the_launcher() {
             plan.steps.iter().map(Vec::len).collect::<Vec<_>>(),
             [3, 2, 1]
         );
-        assert_eq!(plan.because, Because::Acting);
+        assert!(!plan.steps.is_empty());
     }
 }
 
@@ -33,10 +33,10 @@ fn a_settled_start_waits_for_its_workers_and_says_so() {
     let plan = plan(&world(job("demo").workers(2)).settled());
     assert_eq!(
         plan.because,
-        Because::Waiting(WaitingOn::Workers {
+        WaitingOn::Workers {
             running: 0,
             wanted: 2
-        })
+        }
     );
     assert_eq!(plan.status.phase, Phase::Gathering);
     assert_eq!(plan.status.reason, Some(Reason::WaitingForWorkers));
@@ -84,7 +84,7 @@ fn launcher_and_all_workers_running_make_the_job_run() {
         }
     );
     assert_eq!(plan.status.ready, 8);
-    assert_eq!(plan.because, Because::Waiting(WaitingOn::Program));
+    assert_eq!(plan.because, WaitingOn::Program);
 }
 
 #[test]

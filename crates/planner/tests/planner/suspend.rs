@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon_and, world};
 use planner::job::{CleanUp, Mpi};
 use planner::observed::{PodPhase, Slot};
-use planner::{Because, Job, Observed, Phase, WaitingOn, plan};
+use planner::{Job, Observed, Phase, WaitingOn, plan};
 use serde_json::{Value, json};
 
 use super::{created_one, deeds, patch};
@@ -31,7 +31,7 @@ fn a_job_created_suspended_gets_everything_but_pods() {
 #[test]
 fn at_rest_a_suspended_job_waits_for_its_user() {
     let plan = plan(&world(job("demo").workers(2).suspended()).settled());
-    assert_eq!(plan.because, Because::Waiting(WaitingOn::Resume));
+    assert_eq!(plan.because, WaitingOn::Resume);
 }
 
 fn suspended_while_running() -> Observed {

@@ -4,7 +4,7 @@
 use planner::fixtures::{job, noon, noon_and, world};
 use planner::job::{CleanUp, Job};
 use planner::observed::{Exit, PodPhase, Slot, WorkerSet};
-use planner::{Because, Kind, Observed, Phase, Reason, Verdict, WaitingOn, plan};
+use planner::{Kind, Observed, Phase, Reason, Verdict, WaitingOn, plan};
 use serde_json::{Value, json};
 
 use super::{created_one, deeds, patch};
@@ -272,8 +272,8 @@ fn the_end_of_the_launcher_is_told_and_changes_nothing() {
     let ended = at(PodPhase::Succeeded);
     let told = plan(&ended);
     assert!(told.steps.is_empty(), "{:?}", deeds(&told));
-    assert_eq!(told.status.phase, Phase::Rested);
-    assert_eq!(told.because, Because::Waiting(WaitingOn::AnotherLauncher));
+    assert_eq!(told.status.phase, Phase::LauncherExited);
+    assert_eq!(told.because, WaitingOn::AnotherLauncher);
     let outcome = told.status.outcome.expect("it ended");
     assert_eq!((outcome.verdict, outcome.at), (Verdict::Succeeded, noon()));
     assert_eq!(told.status.workers.active, 3, "workers run on");
@@ -334,7 +334,7 @@ fn workers_go_at_the_end_where_they_are_asked_to_and_come_back_for_another_launc
     assert_eq!(patch(&plan(&ended))["spec"], json!({"replicas": 0}));
     let rested = ended.settled();
     assert!(rested.workers.is_empty());
-    assert_eq!(plan(&rested).status.phase, Phase::Rested);
+    assert_eq!(plan(&rested).status.phase, Phase::LauncherExited);
     let again = rested.with(|world| world.launcher_pods.clear());
     assert_eq!(patch(&plan(&again))["spec"], json!({"replicas": 3}));
     let back = again.settled().workers_ready();
@@ -350,7 +350,7 @@ fn a_suspended_or_leaving_job_has_an_empty_set() {
         deeds_of,
         ["delete Pod demo-launcher", "patch StatefulSet demo-worker"]
     );
-    let left = launched(demo()).with(|world| world.job.owner.leaving = true);
+    let left = launched(demo()).with(|world| world.job.owner.deleting = true);
     assert!(deeds(&plan(&left)).contains(&"patch StatefulSet demo-worker".to_owned()));
 }
 

@@ -1,8 +1,8 @@
 //! How a start goes: what the launcher is told, whom it waits for, how long certificates live.
 
 use planner::fixtures::{job, noon_and, world};
-use planner::job::Transport;
 use planner::observed::{PodPhase, Slot, Waiting};
+use planner::site::Transport;
 use planner::{Action, Keys, Phase, Reason, Verdict, plan};
 use serde_json::json;
 

@@ -2,7 +2,8 @@
 
 use planner::fixtures::{job, world};
 use planner::job::CleanUp;
-use planner::observed::{GangScheduler, PodPhase, Slot};
+use planner::observed::{PodPhase, Slot};
+use planner::site::GangScheduler;
 use planner::{Action, Kind, Verdict, WaitingOn, plan};
 use serde_json::json;
 
@@ -30,7 +31,7 @@ fn somebody_elses_group_blocks_the_job() {
         kind: Kind::SchedulerPluginsPodGroup,
         name: "demo".to_owned(),
     };
-    assert_eq!(plan.because, planner::Because::Waiting(name));
+    assert_eq!(plan.because, name);
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! What a plan can ask for: requests, the objects in them and their kinds. Decides how they are spelled;
+//! which ones are wanted is for the policies.
+
+use serde_json::Value;
+
+use crate::site::GangScheduler;
+
+/// One change to bring about, as one request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Create this object.
+    Create(Object),
+    /// Create this Secret with fresh keys in it; the planner has no randomness to make any.
+    CreateKey {
+        /// The Secret, still empty.
+        secret: Object,
+        /// What goes into it.
+        keys: Keys,
+    },
+    /// Merge this into the object, if it still is the one that was seen.
+    Patch {
+        /// What it is.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The patch applies to this very object only.
+        uid: String,
+        /// `status`, when that is what changes.
+        subresource: Option<&'static str>,
+        /// JSON merge patch.
+        merge: Value,
+    },
+    /// Delete this very object.
+    Delete {
+        /// What it is.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The delete applies to this very object only.
+        uid: String,
+    },
+    /// Delete the job's workers in one request.
+    DeleteWorkers {
+        /// Label selector; names the job's UID.
+        labels: String,
+        /// Field selector, or empty for all.
+        fields: String,
+        /// The pods that are meant, all of them ours.
+        names: Vec<String>,
+    },
+    /// Delete the job itself: it is over, and its time is up.
+    DeleteJob {
+        /// The delete applies to this very job only.
+        uid: String,
+    },
+}
+
+impl Action {
+    /// Merges `merge` into this very object.
+    pub(crate) fn patch(kind: Kind, name: &str, uid: &str, merge: Value) -> Self {
+        let (name, uid) = (name.to_owned(), uid.to_owned());
+        Self::Patch {
+            kind,
+            name,
+            uid,
+            subresource: None,
+            merge,
+        }
+    }
+
+    /// Deletes this very object.
+    pub(crate) fn delete(kind: Kind, name: &str, uid: &str) -> Self {
+        let (name, uid) = (name.to_owned(), uid.to_owned());
+        Self::Delete { kind, name, uid }
+    }
+}
+
+/// What a key Secret holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// One SSH key pair, for all pods.
+    SshPair,
+    /// An authority of the job's own, certificates and keys that it issued to the launcher and to
+    /// the workers, and nothing that could issue more.
+    Certificates {
+        /// UID of the job, which the certificates name.
+        job: String,
+    },
+}
+
+/// An object to create, whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// All of it, as JSON.
+    pub body: Value,
+}
+
+/// The kinds of children.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// core/v1
+    Service,
+    /// core/v1
+    ConfigMap,
+    /// core/v1
+    Secret,
+    /// core/v1
+    Pod,
+    /// batch/v1
+    Job,
+    /// apps/v1
+    StatefulSet,
+    /// core/v1
+    ServiceAccount,
+    /// rbac.authorization.k8s.io/v1
+    Role,
+    /// rbac.authorization.k8s.io/v1
+    RoleBinding,
+    /// scheduling.volcano.sh/v1beta1
+    VolcanoPodGroup,
+    /// scheduling.x-k8s.io/v1alpha1
+    SchedulerPluginsPodGroup,
+    /// scheduler.tensorstack.dev/v1beta1
+    T9kPodGroup,
+}
+
+impl Kind {
+    /// Jobs of every API may have it.
+    pub fn is_everyones(&self) -> bool {
+        !matches!(
+            self,
+            Self::StatefulSet | Self::ServiceAccount | Self::Role | Self::RoleBinding
+        )
+    }
+
+    /// The word that messages use.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::Pod => "Pod",
+            Self::Job => "Job",
+            Self::StatefulSet => "StatefulSet",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::Role => "Role",
+            Self::RoleBinding => "RoleBinding",
+            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
+                "PodGroup"
+            }
+        }
+    }
+
+    /// The PodGroup of a gang scheduler.
+    pub fn pod_group(scheduler: &GangScheduler) -> Self {
+        match scheduler {
+            GangScheduler::Volcano => Self::VolcanoPodGroup,
+            GangScheduler::SchedulerPlugins(_) => Self::SchedulerPluginsPodGroup,
+            GangScheduler::T9k => Self::T9kPodGroup,
+        }
+    }
+}

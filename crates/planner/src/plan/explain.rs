@@ -1,0 +1,268 @@
+//! Explains a job: what it waits for, as a value and in words that name the object and the number, and
+//! everything else that its status reports. Decides no action.
+
+use super::blocked::Block;
+use super::situation::Situation;
+use super::{pods, retry, verdict};
+use crate::action::Kind;
+use crate::job::LauncherAs;
+use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
+use crate::phase::Phase;
+use crate::reason::Reason;
+use crate::recorded::Verdict;
+use crate::status::{Count, PodNote, Status};
+use crate::waiting_on::WaitingOn;
+
+/// What the job waits for, the reason in one word, and the same in a sentence.
+type Explanation = (WaitingOn, Option<Reason>, String);
+
+/// What the job waits for, and what is true of it.
+pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
+    let observed = situation.observed;
+    let (waiting_on, reason, message) = explanation(situation);
+    let (restarts, replaced) = retry::count(observed);
+    let suspended = observed.job.policy.suspended;
+    let status = Status {
+        phase: situation.phase,
+        reason,
+        message,
+        transport: observed.job.transport(&observed.site),
+        suspended,
+        running: situation.phase == Phase::Running && pods::launcher_exists(observed),
+        started_at: match (suspended, observed.recorded.suspended) {
+            (true, _) => observed.recorded.started_at,
+            (false, true) => Some(observed.now),
+            (false, false) => Some(observed.recorded.started_at.unwrap_or(observed.now)),
+        },
+        launcher: launcher(situation),
+        workers: workers(situation),
+        outcome: situation.outcome.clone(),
+        ready: situation.ready,
+        wanted: situation.wanted,
+        restarts,
+        replaced,
+        pods: notes(observed),
+    };
+    (waiting_on, status)
+}
+
+fn launcher(situation: &Situation<'_>) -> Option<Count> {
+    let (observed, outcome) = (situation.observed, situation.outcome.as_ref());
+    let succeeded = outcome.is_some_and(|outcome| outcome.verdict == Verdict::Succeeded);
+    pods::launcher_exists(observed).then(|| Count {
+        active: match outcome {
+            Some(_) => 0,
+            None => pods::running_launchers(observed),
+        },
+        succeeded: succeeded.into(),
+        failed: pods::failed_launchers(observed),
+    })
+}
+
+fn workers(situation: &Situation<'_>) -> Count {
+    let (observed, job) = (situation.observed, &situation.observed.job);
+    let over = situation.outcome.is_some() && !job.outlives_launcher;
+    if over || job.policy.suspended {
+        return Count::default();
+    }
+    Count {
+        active: situation.running,
+        succeeded: pods::workers_in(observed, PodPhase::Succeeded),
+        failed: pods::workers_in(observed, PodPhase::Failed),
+    }
+}
+
+fn notes(observed: &Observed) -> Vec<PodNote> {
+    if !observed.job.tells_of_pods {
+        return Vec::new();
+    }
+    let mut workers: Vec<&Pod> = pods::workers(observed).collect();
+    workers.sort_by_key(|pod| observed.job.worker_index(&pod.name));
+    let pods = observed.launcher_pods.iter().chain(workers);
+    pods.map(|pod| PodNote {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        phase: pod.phase,
+        restarts: pod.restarts,
+        exit_code: pod.exit.as_ref().map(|exit| exit.code),
+    })
+    .collect()
+}
+
+fn explanation(situation: &Situation<'_>) -> Explanation {
+    let observed = situation.observed;
+    let plainly = |waiting_on, reason, message: &str| (waiting_on, reason, message.to_owned());
+    match situation.phase {
+        Phase::Finished => ended(situation, WaitingOn::Nothing),
+        Phase::Finishing if observed.recorded.outcome.is_none() => {
+            ended(situation, WaitingOn::Record)
+        }
+        Phase::Finishing => ended(situation, clean_up(situation)),
+        Phase::LauncherExited => ended(situation, WaitingOn::AnotherLauncher),
+        Phase::Blocked => blocked(situation),
+        Phase::Deleting => plainly(WaitingOn::Departures, None, "the job is being deleted"),
+        Phase::Suspended => {
+            let own_launcher = observed.job.launcher_as == LauncherAs::Pod;
+            let has_launcher = own_launcher && !observed.launcher_pods.is_empty();
+            let waiting_on = match observed.workers.is_empty() && !has_launcher {
+                true => WaitingOn::Resume,
+                false => WaitingOn::Departures,
+            };
+            plainly(waiting_on, Some(Reason::Suspended), "MPIJob suspended")
+        }
+        Phase::Preparing => plainly(
+            WaitingOn::Objects,
+            Some(Reason::Starting),
+            "its objects are being created",
+        ),
+        Phase::Gathering => gathering(situation),
+        Phase::Launching => launching(situation),
+        Phase::Running => plainly(WaitingOn::Program, None, "launcher and workers run"),
+    }
+}
+
+fn ended(situation: &Situation<'_>, waiting_on: WaitingOn) -> Explanation {
+    match situation.outcome.as_ref().map(|outcome| &outcome.verdict) {
+        Some(Verdict::Failed { reason, message }) => {
+            let known = verdict::reason(situation.observed, reason);
+            (waiting_on, Some(known), message.clone())
+        }
+        Some(Verdict::Succeeded) | None => {
+            (waiting_on, None, "the launcher ended with 0".to_owned())
+        }
+    }
+}
+
+/// What is left to clean up is being deleted, or was refused.
+fn clean_up(situation: &Situation<'_>) -> WaitingOn {
+    match situation.observed.refused.first() {
+        Some(refusal) => acceptance(refusal),
+        None => WaitingOn::Departures,
+    }
+}
+
+fn acceptance(refusal: &Refusal) -> WaitingOn {
+    WaitingOn::Acceptance {
+        kind: refusal.kind.clone(),
+        name: refusal.name.clone(),
+    }
+}
+
+fn blocked(situation: &Situation<'_>) -> Explanation {
+    let job = &situation.observed.job;
+    let block = situation.block.as_ref();
+    match block.expect("a job is in the phase Blocked only where something blocks it") {
+        Block::Name { kind, name } => {
+            let message = format!(
+                "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by MPIJob",
+                kind.as_str()
+            );
+            let (kind, name) = (kind.clone(), name.clone());
+            (
+                WaitingOn::Name { kind, name },
+                Some(Reason::NameTaken),
+                message,
+            )
+        }
+        Block::Refused(refusal) => refused(situation, refusal),
+        Block::NoAgent => {
+            let what = match job.bootstrap {
+                Some(_) => "the workers' sidecar".to_owned(),
+                None => {
+                    let transport = job.transport(&situation.observed.site);
+                    format!("transport {}", transport.as_str())
+                }
+            };
+            let message =
+                format!("{what} needs the agent's image: start the operator with --agent-image");
+            (WaitingOn::Agent, Some(Reason::Invalid), message)
+        }
+    }
+}
+
+fn refused(situation: &Situation<'_>, refusal: &Refusal) -> Explanation {
+    let observed = situation.observed;
+    let said = &refusal.message;
+    let reason = match refusal.code {
+        403 if said.contains("exceeded quota") => Reason::QuotaExceeded,
+        403 if said.contains("violates PodSecurity") => Reason::PodSecurityDenied,
+        400 | 422 => Reason::Invalid,
+        _ => Reason::Refused,
+    };
+    let message = match refusal.kind {
+        Kind::Pod if refusal.name == observed.job.launcher_name() => {
+            format!("launcher pod created failed: {said}")
+        }
+        Kind::Pod => {
+            let (made, wanted) = (pods::workers(observed).count(), situation.wanted);
+            format!("worker pod created failed: {said} ({made} of {wanted} workers exist)")
+        }
+        Kind::Job => format!("launcher pod created failed: {said}"),
+        Kind::StatefulSet => format!("worker pod created failed: {said}"),
+        _ => format!(
+            "{} {} was refused: {said}",
+            refusal.kind.as_str(),
+            refusal.name
+        ),
+    };
+    (
+        acceptance(refusal),
+        Some(reason),
+        verdict::truncated(message),
+    )
+}
+
+fn gathering(situation: &Situation<'_>) -> Explanation {
+    let (observed, running, wanted) = (situation.observed, situation.running, situation.wanted);
+    let progress = format!("{running} of {wanted} workers run");
+    let ended = pods::workers(observed).find(|pod| pod.phase.is_over());
+    let (reason, message) = match (ended, held(pods::workers(observed))) {
+        (Some(pod), _) => {
+            let node = match pod.node.as_str() {
+                "" => "no node",
+                node => node,
+            };
+            let message = format!("{progress}; {} ended early on {node}", pod.name);
+            (Reason::WaitingForWorkers, message)
+        }
+        (None, Some((waiting, why))) => {
+            let reason = match waiting.reason.as_str() {
+                "Unschedulable" => Reason::Unschedulable,
+                "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" => {
+                    Reason::PullingImage
+                }
+                _ => Reason::WaitingForWorkers,
+            };
+            (reason, verdict::truncated(format!("{progress}; {why}")))
+        }
+        (None, None) => (Reason::WaitingForWorkers, progress),
+    };
+    (
+        WaitingOn::Workers { running, wanted },
+        Some(reason),
+        message,
+    )
+}
+
+fn launching(situation: &Situation<'_>) -> Explanation {
+    let (observed, ready, wanted) = (situation.observed, situation.ready, situation.wanted);
+    if !pods::launcher_exists(observed) && ready < wanted {
+        let message = format!("{ready} of {wanted} workers are Ready; the launcher waits for all");
+        let reason = Some(Reason::WaitingForWorkers);
+        return (WaitingOn::Launcher, reason, message);
+    }
+    let message = match held(observed.launcher_pods.iter()) {
+        Some((_, why)) => verdict::truncated(format!("all workers run; {why}")),
+        None => "all workers run; the launcher does not yet".to_owned(),
+    };
+    (WaitingOn::Launcher, Some(Reason::Starting), message)
+}
+
+/// The first pod that cannot go on, and why.
+fn held<'a>(mut pods: impl Iterator<Item = &'a Pod>) -> Option<(&'a Waiting, String)> {
+    pods.find_map(|pod| {
+        let waiting = pod.waiting.as_ref()?;
+        let why = format!("{} {}", waiting.reason, waiting.message);
+        Some((waiting, format!("{}: {}", pod.name, why.trim())))
+    })
+}

@@ -1,0 +1,45 @@
+//! What a job's status records. It is the only memory between two reconciles.
+
+use jiff::Timestamp;
+
+/// How a job ended. Once recorded it never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Well or badly.
+    pub verdict: Verdict,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Well or badly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A launcher ended with 0.
+    Succeeded,
+    /// It did not, for this reason.
+    Failed {
+        /// A word for machines, as the dialect's clients know it (`BackoffLimitExceeded`).
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// What the job's status says already. It is the only memory there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Anything was ever recorded.
+    pub seen: bool,
+    /// When the job started.
+    pub started_at: Option<Timestamp>,
+    /// It was seen to run.
+    pub ran: bool,
+    /// It was recorded as suspended.
+    pub suspended: bool,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Pods that were made again after a failure.
+    pub restarts: u32,
+    /// UID of the last of them: it is counted, and may go.
+    pub replaced: Option<String>,
+}

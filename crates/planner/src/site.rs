@@ -1,0 +1,55 @@
+//! Settings of the operator that every job of a cluster shares.
+
+/// Settings of the operator that reach into the objects of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Suffix of host names, e.g. `cluster.local`; none when empty.
+    pub cluster_domain: String,
+    /// The gang scheduler, if there is one.
+    pub gang: Option<GangScheduler>,
+    /// Image with muster's agent; without one there is no gate, and no transport but SSH.
+    pub agent_image: Option<String>,
+    /// How mpirun reaches the workers of a job that does not say.
+    pub transport: Transport,
+}
+
+/// A scheduler that places all pods of a job or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GangScheduler {
+    /// Volcano.
+    Volcano,
+    /// The coscheduling plugin, under the scheduler's name.
+    SchedulerPlugins(String),
+    /// The scheduler of the T9k platform.
+    T9k,
+}
+
+/// How mpirun reaches the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Through the sshd of the workers' image, with a key pair of the job.
+    #[default]
+    Ssh,
+    /// Through muster's own agent, with certificates of the job; the images need no ssh.
+    Agent,
+    /// Through the API server, which runs commands in pods; nothing is added to the workers.
+    Exec,
+}
+
+impl Transport {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ssh => "SSH",
+            Self::Agent => "Agent",
+            Self::Exec => "Exec",
+        }
+    }
+
+    /// The transport that the word means; one that comes with an API cannot be chosen.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Ssh, Self::Agent]
+            .into_iter()
+            .find(|transport| transport.as_str() == word)
+    }
+}
