@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::status::Refusal;
@@ -35,13 +36,9 @@ pub(crate) struct Target {
 
 impl Params {
     pub(crate) fn parse(query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
         Self(
-            pairs
-                .map(|pair| {
-                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (decode(name), decode(value))
-                })
+            form_urlencoded::parse(query.as_bytes())
+                .into_owned()
                 .collect(),
         )
     }
@@ -63,37 +60,13 @@ impl Params {
     }
 }
 
-/// Percent-decoding; a plus sign is a space.
-fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let code = hex
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (byte, code) {
-            (_, Some(code)) => {
-                out.push(code);
-                at += 2;
-            }
-            (b'+', _) => out.push(b' '),
-            _ => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// The target of a path below `/api` or `/apis`; none when it is not about objects.
 pub(crate) fn target(path: &str) -> Option<Target> {
-    let parts: Vec<String> = path
-        .trim_matches('/')
-        .split('/')
-        .map(|part| decode(&part.replace('+', "%2B")))
+    let parts = path.trim_matches('/').split('/');
+    let parts: Vec<_> = parts
+        .map(|part| percent_decode_str(part).decode_utf8_lossy())
         .collect();
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] => ("", *version, rest),
         ["apis", group, version, rest @ ..] => (*group, *version, rest),

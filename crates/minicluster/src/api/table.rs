@@ -4,115 +4,35 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::builtin::{items, text};
+use crate::conditions;
 use crate::kinds::Resource;
 
-const POD: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Ready", "string", 0),
-    ("Status", "string", 0),
-    ("Restarts", "string", 0),
-    ("Age", "string", 0),
-    ("IP", "string", 1),
-    ("Node", "string", 1),
-    ("Nominated Node", "string", 1),
-    ("Readiness Gates", "string", 1),
-];
-const JOB: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Status", "string", 0),
-    ("Completions", "string", 0),
-    ("Duration", "string", 0),
-    ("Age", "string", 0),
-    ("Containers", "string", 1),
-    ("Images", "string", 1),
-    ("Selector", "string", 1),
-];
-const SERVICE: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Type", "string", 0),
-    ("Cluster-IP", "string", 0),
-    ("External-IP", "string", 0),
-    ("Port(s)", "string", 0),
-    ("Age", "string", 0),
-    ("Selector", "string", 1),
-];
-const DATA: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Data", "string", 0),
-    ("Age", "string", 0),
-];
-const SECRET: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Type", "string", 0),
-    ("Data", "string", 0),
-    ("Age", "string", 0),
-];
-const NAMESPACE: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Status", "string", 0),
-    ("Age", "string", 0),
-];
-const EVENT: &[(&str, &str, i32)] = &[
-    ("Last Seen", "string", 0),
-    ("Type", "string", 0),
-    ("Reason", "string", 0),
-    ("Object", "string", 0),
-    ("Subobject", "string", 1),
-    ("Source", "string", 1),
-    ("Message", "string", 0),
-    ("First Seen", "string", 1),
-    ("Count", "string", 1),
-    ("Name", "string", 1),
-];
-const LEASE: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Holder", "string", 0),
-    ("Age", "string", 0),
-];
-const STATEFUL_SET: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Ready", "string", 0),
-    ("Age", "string", 0),
-    ("Containers", "string", 1),
-    ("Images", "string", 1),
-];
-const NODE: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Status", "string", 0),
-    ("Roles", "string", 0),
-    ("Age", "string", 0),
-    ("Version", "string", 0),
-];
-const PRIORITY: &[(&str, &str, i32)] = &[
-    ("Name", "string", 0),
-    ("Value", "integer", 0),
-    ("Global-Default", "boolean", 0),
-    ("Age", "string", 0),
-    ("PreemptionPolicy", "string", 0),
-];
-const PLAIN: &[(&str, &str, i32)] = &[("Name", "string", 0), ("Created At", "date", 0)];
-
-fn known(resource: &Resource) -> &'static [(&'static str, &'static str, i32)] {
+/// The columns of a built-in kind. `kubectl get` shows those with a star for `-o wide` only.
+fn known(resource: &Resource) -> &'static str {
     match resource.kind.as_str() {
-        "Pod" => POD,
-        "Job" => JOB,
-        "Service" => SERVICE,
-        "ConfigMap" => DATA,
-        "ServiceAccount" => &[("Name", "string", 0), ("Age", "string", 0)],
-        "Secret" => SECRET,
-        "Namespace" => NAMESPACE,
-        "Event" => EVENT,
-        "Lease" => LEASE,
-        "StatefulSet" => STATEFUL_SET,
-        "Node" => NODE,
-        "PriorityClass" => PRIORITY,
-        _ => PLAIN,
+        "Pod" => {
+            "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*"
+        }
+        "Job" => "Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*",
+        "Service" => "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*",
+        "ConfigMap" => "Name, Data, Age",
+        "ServiceAccount" => "Name, Age",
+        "Secret" => "Name, Type, Data, Age",
+        "Namespace" => "Name, Status, Age",
+        "Event" => {
+            "Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*"
+        }
+        "Lease" => "Name, Holder, Age",
+        "StatefulSet" => "Name, Ready, Age, Containers*, Images*",
+        "Node" => "Name, Status, Roles, Age, Version",
+        "PriorityClass" => "Name, Value, Global-Default, Age, PreemptionPolicy",
+        _ => "Name, Created At",
     }
 }
 
 /// The column definitions of a kind.
 pub(crate) fn columns(resource: &Resource) -> Value {
-    let definition = |name: &str, kind: &str, priority: i32, format: &str, description: &str| {
+    let definition = |name: &str, kind: &str, priority: i64, format: &str, description: &str| {
         json!({
             "name": name,
             "type": kind,
@@ -123,9 +43,19 @@ pub(crate) fn columns(resource: &Resource) -> Value {
     };
     let name = definition("Name", "string", 0, "name", "Name of the object");
     let Some(custom) = &resource.custom else {
-        let columns = known(resource).iter().map(|(name, kind, priority)| {
-            let format = if *name == "Name" { "name" } else { "" };
-            definition(name, kind, *priority, format, "")
+        let columns = known(resource).split(", ").map(|column| {
+            let (name, priority) = match column.strip_suffix('*') {
+                Some(name) => (name, 1),
+                None => (column, 0),
+            };
+            let (kind, format) = match name {
+                "Name" => ("string", "name"),
+                "Value" => ("integer", ""),
+                "Global-Default" => ("boolean", ""),
+                "Created At" => ("date", ""),
+                _ => ("string", ""),
+            };
+            definition(name, kind, priority, format, "")
         });
         return columns.collect();
     };
@@ -138,10 +68,7 @@ pub(crate) fn columns(resource: &Resource) -> Value {
         columns.push(definition(
             text(&column["name"]),
             text(&column["type"]),
-            column["priority"]
-                .as_i64()
-                .and_then(|p| i32::try_from(p).ok())
-                .unwrap_or(0),
+            column["priority"].as_i64().unwrap_or(0),
             text(&column["format"]),
             text(&column["description"]),
         ));
@@ -187,9 +114,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Valu
             json!([name, format!("{ready}/{wanted}"), age(), names, images])
         }
         "Node" => {
-            let ready = items(&object["status"]["conditions"])
-                .iter()
-                .any(|one| one["type"] == "Ready" && one["status"] == "True");
+            let ready = conditions::is_true(&object["status"], "Ready");
             let status = if ready { "Ready" } else { "NotReady" };
             let version = text(&object["status"]["nodeInfo"]["kubeletVersion"]);
             json!([name, status, "<none>", age(), version])
@@ -214,6 +139,18 @@ fn containers(spec: &Value) -> (String, String) {
         all.join(",")
     };
     (of("name"), of("image"))
+}
+
+fn labels(map: &Value) -> String {
+    let pairs = map.as_object().into_iter().flatten();
+    let pairs: Vec<_> = pairs
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
+    pairs.join(",")
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "<none>" } else { text }
 }
 
 /// What a pod is doing, in a word.
@@ -262,18 +199,14 @@ fn pod(object: &Value, now: Timestamp) -> Value {
         .iter()
         .filter_map(|one| one["restartCount"].as_i64())
         .sum();
-    let or_none = |value: &Value| match text(value) {
-        "" => "<none>".to_owned(),
-        text => text.to_owned(),
-    };
     json!([
         object["metadata"]["name"],
         format!("{ready}/{total}"),
         pod_word(object),
         restarts.to_string(),
         since(&object["metadata"]["creationTimestamp"], now),
-        or_none(&object["status"]["podIP"]),
-        or_none(&object["spec"]["nodeName"]),
+        or_none(text(&object["status"]["podIP"])),
+        or_none(text(&object["spec"]["nodeName"])),
         "<none>",
         "<none>",
     ])
@@ -281,11 +214,7 @@ fn pod(object: &Value, now: Timestamp) -> Value {
 
 fn job(object: &Value, now: Timestamp) -> Value {
     let status = &object["status"];
-    let is = |kind: &str| {
-        items(&status["conditions"])
-            .iter()
-            .any(|one| one["type"] == kind && one["status"] == "True")
-    };
+    let is = |kind: &str| conditions::is_true(status, kind);
     let word = if is("Complete") {
         "Complete"
     } else if is("Failed") {
@@ -306,12 +235,6 @@ fn job(object: &Value, now: Timestamp) -> Value {
         (_, None) => since(start, now),
     };
     let (names, images) = containers(&object["spec"]["template"]["spec"]);
-    let labels = object["spec"]["selector"]["matchLabels"].as_object();
-    let selector: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
     json!([
         object["metadata"]["name"],
         word,
@@ -320,7 +243,7 @@ fn job(object: &Value, now: Timestamp) -> Value {
         since(&object["metadata"]["creationTimestamp"], now),
         names,
         images,
-        selector.join(","),
+        labels(&object["spec"]["selector"]["matchLabels"]),
     ])
 }
 
@@ -330,52 +253,31 @@ fn service(object: &Value, now: Timestamp) -> Value {
         .iter()
         .map(|port| format!("{}/{}", port["port"], text(&port["protocol"])))
         .collect();
-    let ports = if ports.is_empty() {
-        "<none>".to_owned()
-    } else {
-        ports.join(",")
-    };
-    let labels: Vec<String> = spec["selector"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
-    let selector = if labels.is_empty() {
-        "<none>".to_owned()
-    } else {
-        labels.join(",")
-    };
-    let address = match text(&spec["clusterIP"]) {
-        "" => "<none>",
-        address => address,
-    };
     json!([
         object["metadata"]["name"],
         spec["type"],
-        address,
+        or_none(text(&spec["clusterIP"])),
         "<none>",
-        ports,
+        or_none(&ports.join(",")),
         since(&object["metadata"]["creationTimestamp"], now),
-        selector,
+        or_none(&labels(&spec["selector"])),
     ])
 }
 
 fn event(object: &Value, now: Timestamp) -> Value {
-    let first = [&object["firstTimestamp"], &object["eventTime"]];
-    let first = first
-        .into_iter()
-        .find(|time| !time.is_null())
-        .unwrap_or(&Value::Null);
-    let last = [
-        &object["series"]["lastObservedTime"],
-        &object["lastTimestamp"],
-        first,
-    ];
-    let last = last
-        .into_iter()
-        .find(|time| !time.is_null())
-        .unwrap_or(&Value::Null);
+    let given = |times: &[&'static str]| {
+        let mut times = times
+            .iter()
+            .map(|path| object.pointer(path).unwrap_or(&Value::Null));
+        times.find(|time| !time.is_null()).unwrap_or(&Value::Null)
+    };
+    let first = given(&["/firstTimestamp", "/eventTime"]);
+    let last = given(&[
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/firstTimestamp",
+        "/eventTime",
+    ]);
     let about = &object["involvedObject"];
     let source = match text(&object["source"]["component"]) {
         "" => text(&object["reportingComponent"]),
