@@ -3,7 +3,8 @@
 //! DNS may hold the old one for half a minute. Must not know what is said on the connection.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,8 @@ fn relay(socket: &TcpStream) -> Result<()> {
         let _ = io::copy(&mut io::stdin().lock(), &mut to);
         let _ = to.shutdown(Shutdown::Write);
     })?;
-    let mut stdout = Unbuffered(io::stdout().lock());
+    // Not Rust's own stdout: it would hold the end of a key exchange back until the next line.
+    let mut stdout = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
     io::copy(&mut from, &mut stdout)?;
     Ok(())
 }
@@ -82,21 +84,6 @@ fn notice_silence(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, PROBES_MAX)?;
     sockopt::set_socket_keepalive(socket, true)?;
     Ok(sockopt::set_tcp_user_timeout(socket, UNCONFIRMED_MAX_MS)?)
-}
-
-/// A line of a key exchange is not to wait for the next one.
-struct Unbuffered<'o>(io::StdoutLock<'o>);
-
-impl Write for Unbuffered<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes)?;
-        self.0.flush()?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
 
 #[cfg(test)]

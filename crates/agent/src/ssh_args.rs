@@ -146,11 +146,14 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn words(line: &[&str]) -> Vec<Vec<u8>> {
-        line.iter().map(|word| word.as_bytes().to_vec()).collect()
+    /// Arguments separated by `^`, which none of them holds.
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split('^')
+            .map(|word| word.as_bytes().to_vec())
+            .collect()
     }
 
-    fn call(line: &[&str]) -> RemoteCommand {
+    fn call(line: &str) -> RemoteCommand {
         match parse(&words(line)) {
             Ok(SshArgs::Run(call)) => call,
             other => panic!("{line:?}: {other:?}"),
@@ -158,114 +161,50 @@ mod tests {
     }
 
     /// What launchers were seen to write, and the host and command that they mean.
-    const SEEN: &[(&[&str], &str, &str)] = &[
+    const SEEN: &[(&str, &str, &str)] = &[
         (
-            &[
-                "w3",
-                " orted",
-                "-mca",
-                "ess",
-                "\"env\"",
-                "-mca",
-                "orte_hnp_uri",
-                "\"1.0;tcp://h:1\"",
-            ],
+            r#"w3^ orted^-mca^ess^"env"^-mca^orte_hnp_uri^"1.0;tcp://h:1""#,
             "w3",
-            " orted -mca ess \"env\" -mca orte_hnp_uri \"1.0;tcp://h:1\"",
+            r#" orted -mca ess "env" -mca orte_hnp_uri "1.0;tcp://h:1""#,
         ),
         (
-            &[
-                "-x",
-                "w0",
-                "     PATH=/usr/bin:$PATH ; export PATH ;  /usr/bin/orted",
-                "-mca",
-            ],
+            "-x^w0^     PATH=/usr/bin:$PATH ; export PATH ;  /usr/bin/orted^-mca",
             "w0",
             "     PATH=/usr/bin:$PATH ; export PATH ;  /usr/bin/orted -mca",
         ),
         (
-            &[
-                "w0",
-                "(",
-                "test",
-                "!",
-                "-r",
-                "./.profile",
-                "||",
-                ".",
-                "./.profile;",
-                "orted",
-                ")",
-            ],
+            "w0^(^test^!^-r^./.profile^||^.^./.profile;^orted^)",
             "w0",
             "( test ! -r ./.profile || . ./.profile; orted )",
         ),
         (
-            &[
-                "-x",
-                "w0",
-                "\"/usr/bin/hydra_pmi_proxy\"",
-                "--control-port",
-                "l:1",
-                "--usize",
-                "-2",
-            ],
+            r#"-x^w0^"/usr/bin/hydra_pmi_proxy"^--control-port^l:1^--usize^-2"#,
             "w0",
-            "\"/usr/bin/hydra_pmi_proxy\" --control-port l:1 --usize -2",
+            r#""/usr/bin/hydra_pmi_proxy" --control-port l:1 --usize -2"#,
         ),
         (
-            &[
-                "-q",
-                "-x",
-                "w0",
-                "/opt/impi/bin//hydra_bstrap_proxy",
-                "--time-left",
-                "-1",
-            ],
+            "-q^-x^w0^/opt/impi/bin//hydra_bstrap_proxy^--time-left^-1",
             "w0",
             "/opt/impi/bin//hydra_bstrap_proxy --time-left -1",
         ),
         (
-            &[
-                "-oConnectTimeout=10",
-                "-2",
-                "-a",
-                "-x",
-                "-lroot",
-                "w0",
-                "export A=b; ",
-                "cd /tmp;",
-                "hostname",
-            ],
+            "-oConnectTimeout=10^-2^-a^-x^-lroot^w0^export A=b; ^cd /tmp;^hostname",
             "w0",
             "export A=b;  cd /tmp; hostname",
         ),
         (
-            &[
-                "-o",
-                "PasswordAuthentication=no",
-                "-o",
-                "StrictHostKeyChecking=no",
-                "w1",
-                "-p",
-                "12345",
-                "-i",
-                "/k",
-                "-o",
-                "ConnectTimeout=10",
-                "true",
-            ],
+            "-o^PasswordAuthentication=no^-o^StrictHostKeyChecking=no^w1^-p^12345^-i^/k^-o^ConnectTimeout=10^true",
             "w1",
             "true",
         ),
-        (&["-p", "2222", "w2", "hostname", "-I"], "w2", "hostname -I"),
-        (&["w0.job.ns.svc", "true"], "w0.job.ns.svc", "true"),
-        (&["mpiuser@w0", "true"], "w0", "true"),
-        (&["-l", "me", "--", "w0", "ls", "-l"], "w0", "ls -l"),
-        (&["w0", "--", "-odd", "x"], "w0", "-odd x"),
-        (&["-vp22", "w0", "true"], "w0", "true"),
-        (&["w0", "-", "x"], "w0", "- x"),
-        (&["w0", "sh", "--", "x"], "w0", "sh -- x"),
+        ("-p^2222^w2^hostname^-I", "w2", "hostname -I"),
+        ("w0.job.ns.svc^true", "w0.job.ns.svc", "true"),
+        ("mpiuser@w0^true", "w0", "true"),
+        ("-l^me^--^w0^ls^-l", "w0", "ls -l"),
+        ("w0^--^-odd^x", "w0", "-odd x"),
+        ("-vp22^w0^true", "w0", "true"),
+        ("w0^-^x", "w0", "- x"),
+        ("w0^sh^--^x", "w0", "sh -- x"),
     ];
 
     #[test]
@@ -273,58 +212,46 @@ mod tests {
         for (line, host, command) in SEEN {
             let call = call(line);
             assert_eq!(call.host, *host, "{line:?}");
-            assert_eq!(
-                String::from_utf8(call.command).unwrap(),
-                *command,
-                "{line:?}"
-            );
+            assert_eq!(call.command, command.as_bytes(), "{line:?}");
         }
     }
 
     #[test]
     fn the_deadline_is_honoured_in_every_spelling() {
-        for option in [
-            &["-oConnectTimeout=7"][..],
-            &["-o", "ConnectTimeout=7"],
-            &["-o", "connecttimeout 7"],
-            &["-xo", "ConnectTimeout=7"],
+        for (options, seconds) in [
+            ("-oConnectTimeout=7", Some(7)),
+            ("-o^ConnectTimeout=7", Some(7)),
+            ("-o^connecttimeout 7", Some(7)),
+            ("-xo^ConnectTimeout=7", Some(7)),
+            ("-oConnectTimeout=x", None),
+            ("-oConnectTimeout=0", None),
         ] {
-            let line = [option, &["w0", "true"]].concat();
-            let timeout = call(&line).connect_timeout;
-            assert_eq!(timeout, Some(Duration::from_secs(7)), "{line:?}");
+            let timeout = call(&format!("{options}^w0^true")).connect_timeout;
+            assert_eq!(timeout, seconds.map(Duration::from_secs), "{options}");
         }
-        assert_eq!(
-            call(&["-oConnectTimeout=x", "w0", "true"]).connect_timeout,
-            None
-        );
-        assert_eq!(
-            call(&["-oConnectTimeout=0", "w0", "true"]).connect_timeout,
-            None
-        );
     }
 
     #[test]
     fn no_stdin_only_when_asked_before_the_command() {
-        assert!(call(&["-xn", "w0", "true"]).no_stdin);
-        assert!(!call(&["w0", "grep", "-n", "x"]).no_stdin);
+        assert!(call("-xn^w0^true").no_stdin);
+        assert!(!call("w0^grep^-n^x").no_stdin);
     }
 
     #[test]
     fn lines_that_are_refused() {
-        let cases: [(&[&str], SshArgsError); 7] = [
-            (&[], SshArgsError::NoHost),
-            (&["-x"], SshArgsError::NoHost),
-            (&["me@"], SshArgsError::NoHost),
-            (&["-z", "w0", "true"], SshArgsError::UnknownOption('z')),
-            (&["-p"], SshArgsError::NoArgument('p')),
-            (&["w0"], SshArgsError::NoCommand("w0".into())),
-            (&["w0", "--"], SshArgsError::NoCommand("w0".into())),
-        ];
-        for (line, error) in cases {
+        for (line, error) in [
+            ("-x", SshArgsError::NoHost),
+            ("me@", SshArgsError::NoHost),
+            ("-z^w0^true", SshArgsError::UnknownOption('z')),
+            ("-p", SshArgsError::NoArgument('p')),
+            ("w0", SshArgsError::NoCommand("w0".into())),
+            ("w0^--", SshArgsError::NoCommand("w0".into())),
+        ] {
             assert_eq!(parse(&words(line)), Err(error), "{line:?}");
         }
+        assert_eq!(parse(&[]), Err(SshArgsError::NoHost));
         assert_eq!(parse(&[vec![b'-', 0xff]]), Err(SshArgsError::NotText));
-        assert_eq!(parse(&words(&["-V"])), Ok(SshArgs::Version));
+        assert_eq!(parse(&words("-V")), Ok(SshArgs::Version));
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! What is known of all workers while the gate is closed, and the threads that ask them. Decides who
-//! is asked next and when everyone has answered; must not know how a worker is asked.
+//! What the gate knows of all workers, and the threads that probe them. Decides which worker is probed
+//! next and when everyone has answered; must not know how a worker is probed.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,25 +12,27 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::probe::{Probe, ProbeError};
 use crate::hosts::Host;
 
-/// Workers asked at the same time; more would only wait for the processor.
+/// More threads would only wait for the processor.
 const PROBERS_MAX: usize = 64;
-/// A worker that did not answer is asked again after this long.
+/// A worker that did not answer is probed again after this long.
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
-/// Nobody waits longer than this for work, whatever wake-up was missed.
+/// No thread waits longer than this for work, in case it missed a wake-up.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 const THREAD_STACK_BYTES: usize = 256 * 1024;
 
-/// Something may yet come of a worker that does other than refuse, but not for ever: packets may be
+/// A worker that fails in another way than by refusing gets this many times as long: packets may be
 /// dropped on the way, or another program may listen on the port.
 pub(super) const SILENCE_FACTOR: u32 = 3;
 
 /// One worker at the address that it was listed with.
 struct WorkerState {
+    host: Host,
     listed: Instant,
     last: LastProbe,
+    /// When it is probed next; never while a thread does so, nor once it has answered.
+    due: Option<Instant>,
 }
 
-/// What it said last.
 enum LastProbe {
     /// The worker was not probed yet.
     None,
@@ -39,6 +40,22 @@ enum LastProbe {
     /// It has refused without a pause since then.
     Refused(Instant),
     Failed,
+}
+
+impl WorkerState {
+    fn new(host: Host) -> Self {
+        let now = Instant::now();
+        Self {
+            host,
+            listed: now,
+            last: LastProbe::None,
+            due: Some(now),
+        }
+    }
+
+    fn has_answered(&self) -> bool {
+        matches!(self.last, LastProbe::Answered)
+    }
 }
 
 /// Workers that will not answer, by name.
@@ -51,133 +68,116 @@ pub(super) struct Hopeless {
 /// Everything known of the workers.
 #[derive(Default)]
 pub(super) struct Workers {
-    /// As last listed, in that order.
-    listed: Vec<Host>,
-    states: BTreeMap<String, WorkerState>,
-    /// To be asked, not before their time.
-    queue: VecDeque<(Instant, Host)>,
-    /// The last reason heard from anyone.
+    /// In the order of the list.
+    states: Vec<WorkerState>,
+    /// The last reason that anyone failed for.
     pub(super) reason: Option<String>,
 }
 
 impl Workers {
     /// A worker that was replaced has another address, and has to answer there.
     pub(super) fn list(&mut self, hosts: Vec<Host>) {
-        if hosts == self.listed {
+        if self.states.iter().map(|state| &state.host).eq(&hosts) {
             return;
         }
-        let now = Instant::now();
-        let known: BTreeMap<_, _> = self.listed.drain(..).map(|h| (h.name, h.address)).collect();
-        for host in &hosts {
-            if known.get(&host.name) != Some(&host.address) {
-                let state = WorkerState {
-                    listed: now,
-                    last: LastProbe::None,
-                };
-                self.states.insert(host.name.clone(), state);
-                self.queue.retain(|(_, waiting)| waiting.name != host.name);
-                self.queue.push_back((now, host.clone()));
-            }
+        let mut known = std::mem::take(&mut self.states);
+        for host in hosts {
+            let at = known.iter().position(|state| state.host == host);
+            let state = at.map(|at| known.swap_remove(at));
+            self.states
+                .push(state.unwrap_or_else(|| WorkerState::new(host)));
         }
-        self.states
-            .retain(|name, _| hosts.iter().any(|host| host.name == *name));
-        self.queue
-            .retain(|(_, waiting)| hosts.iter().any(|host| host.name == waiting.name));
-        self.listed = hosts;
     }
 
-    fn heard(&mut self, host: Host, answer: Result<(), ProbeError>) {
-        if !self.listed.contains(&host) {
-            return;
-        }
+    fn note(&mut self, host: &Host, answer: Result<(), ProbeError>) {
         let now = Instant::now();
-        if let Some(state) = self.states.get_mut(&host.name) {
-            state.last = match (&answer, &state.last) {
-                (Ok(()), _) => LastProbe::Answered,
-                (Err(ProbeError::Refused(_)), LastProbe::Refused(since)) => {
-                    LastProbe::Refused(*since)
-                }
-                (Err(ProbeError::Refused(_)), _) => LastProbe::Refused(now),
-                (Err(ProbeError::Other(_)), _) => LastProbe::Failed,
-            };
-        }
-        if let Err(silence) = answer {
-            self.reason = Some(format!("{}: {silence}", host.name));
-            self.queue.push_back((now + RETRY_INTERVAL, host));
+        let mut states = self.states.iter_mut();
+        let Some(state) = states.find(|state| state.host == *host) else {
+            return; // replaced meanwhile
+        };
+        state.last = match (&answer, &state.last) {
+            (Ok(()), _) => LastProbe::Answered,
+            (Err(ProbeError::Refused(_)), LastProbe::Refused(since)) => LastProbe::Refused(*since),
+            (Err(ProbeError::Refused(_)), _) => LastProbe::Refused(now),
+            (Err(ProbeError::Other(_)), _) => LastProbe::Failed,
+        };
+        if let Err(error) = answer {
+            state.due = Some(now + RETRY_INTERVAL);
+            self.reason = Some(format!("{}: {error}", host.name));
         }
     }
 
     pub(super) fn known(&self) -> usize {
-        self.listed.len()
+        self.states.len()
     }
 
     pub(super) fn listed(&self) -> Vec<Host> {
-        self.listed.clone()
-    }
-
-    fn has_answered(&self, host: &Host) -> bool {
-        let state = self.states.get(&host.name);
-        state.is_some_and(|state| matches!(state.last, LastProbe::Answered))
+        self.states.iter().map(|state| state.host.clone()).collect()
     }
 
     pub(super) fn answered(&self) -> Vec<Host> {
-        let answered = self.listed.iter().filter(|host| self.has_answered(host));
-        answered.cloned().collect()
+        let answered = self.states.iter().filter(|state| state.has_answered());
+        answered.map(|state| state.host.clone()).collect()
     }
 
-    /// Listed, and not heard of.
+    fn unanswered(&self) -> impl Iterator<Item = &WorkerState> {
+        self.states.iter().filter(|state| !state.has_answered())
+    }
+
+    /// Names of the workers that are listed and have not answered.
     pub(super) fn missing(&self) -> Vec<String> {
-        let missing = self.listed.iter().filter(|host| !self.has_answered(host));
-        missing.map(|host| host.name.clone()).collect()
+        let missing = self.unanswered();
+        missing.map(|state| state.host.name.clone()).collect()
     }
 
     /// All workers are listed, and each of those that have not answered has refused for this long,
-    /// or has done whatever else for [`SILENCE_FACTOR`] times as long.
+    /// or has failed in any way for [`SILENCE_FACTOR`] times as long.
     pub(super) fn hopeless(&self, patience: Duration, asked: usize) -> Option<Hopeless> {
-        if self.listed.len() < asked {
+        if self.states.len() < asked {
             return None;
         }
         let mut hopeless = Hopeless::default();
-        for host in self.listed.iter().filter(|host| !self.has_answered(host)) {
-            let state = self.states.get(&host.name)?;
-            let name = host.name.clone();
+        for state in self.unanswered() {
+            let name = state.host.name.clone();
+            let silent = state.listed.elapsed() >= patience * SILENCE_FACTOR;
             match state.last {
                 LastProbe::Refused(since) if since.elapsed() >= patience => {
-                    hopeless.refusing.push(name)
+                    hopeless.refusing.push(name);
                 }
-                LastProbe::Refused(_) | LastProbe::Failed
-                    if state.listed.elapsed() >= patience * SILENCE_FACTOR =>
-                {
-                    hopeless.silent.push(name);
-                }
+                LastProbe::Refused(_) | LastProbe::Failed if silent => hopeless.silent.push(name),
                 _ => return None,
             }
         }
         Some(hopeless)
     }
 
+    /// The worker to probe now, or how long until one is due.
     fn next(&mut self) -> Result<Host, Duration> {
-        let now = Instant::now();
-        let due = self.queue.iter().position(|(when, _)| *when <= now);
-        if let Some((_, host)) = due.and_then(|at| self.queue.remove(at)) {
-            return Ok(host);
+        let states = self.states.iter_mut();
+        let due = states.filter_map(|state| Some((state.due?, state)));
+        let Some((when, state)) = due.min_by_key(|(when, _)| *when) else {
+            return Err(IDLE_MAX);
+        };
+        let wait = when.saturating_duration_since(Instant::now());
+        if !wait.is_zero() {
+            return Err(wait);
         }
-        let soonest = self.queue.iter().map(|(when, _)| *when).min();
-        Err(soonest.map_or(IDLE_MAX, |when| when.saturating_duration_since(now)))
+        state.due = None;
+        Ok(state.host.clone())
     }
 }
 
-/// What those who ask have in common.
+/// What all threads share.
 struct Shared {
     workers: Mutex<Workers>,
-    /// Someone may be due, or nobody is to be asked any more.
+    /// A worker may be due, or no more are to be probed.
     work: Condvar,
-    /// Readable once someone has answered.
+    /// Readable once a worker has answered.
     news: OwnedFd,
     closed: AtomicBool,
 }
 
-/// The workers and those who ask, until this is dropped.
+/// The workers, and threads that probe them until this is dropped.
 pub(super) struct Probers {
     shared: Arc<Shared>,
     probe: Arc<Probe>,
@@ -185,7 +185,7 @@ pub(super) struct Probers {
 }
 
 impl Drop for Probers {
-    /// Who is asking right now ends when that is done.
+    /// A thread that is probing right now ends after that.
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         self.shared.work.notify_all();
@@ -215,7 +215,7 @@ impl Probers {
         &self.shared.news
     }
 
-    /// As many ask as there are workers, within reason.
+    /// Starts as many threads as there are workers, up to a limit.
     pub(super) fn list(&mut self, hosts: Vec<Host>) -> Result<()> {
         let wanted = hosts.len().min(PROBERS_MAX);
         self.workers().list(hosts);
@@ -247,7 +247,7 @@ impl Shared {
         while let Some(host) = self.next() {
             let answer = probe.run(&host);
             let answered = answer.is_ok();
-            self.workers().heard(host, answer);
+            self.workers().note(&host, answer);
             if answered {
                 // Full means that there is news already.
                 let _ = rustix::io::write(&self.news, &1_u64.to_ne_bytes());
@@ -285,7 +285,7 @@ mod tests {
         workers.list(parse("w0 10.0.0.1\nw1 10.0.0.2\n"));
         for _ in 0..2 {
             let host = workers.next().unwrap();
-            workers.heard(host, Ok(()));
+            workers.note(&host, Ok(()));
         }
         assert_eq!(workers.answered().len(), 2);
         workers.list(parse("w0 10.0.0.1\nw1 10.0.0.3\n"));
@@ -293,9 +293,9 @@ mod tests {
         let moved = workers.next().unwrap();
         assert_eq!(moved.address, "10.0.0.3");
         assert!(workers.next().is_err(), "w0 need not answer again");
-        workers.heard(parse("w1 10.0.0.2\n").remove(0), Ok(()));
+        workers.note(&parse("w1 10.0.0.2\n")[0], Ok(()));
         assert_eq!(workers.missing(), ["w1"], "an answer from where it was");
-        workers.heard(moved, Ok(()));
+        workers.note(&moved, Ok(()));
         assert_eq!(workers.missing(), [""; 0]);
         workers.list(parse("w1 10.0.0.3\n"));
         assert_eq!((workers.known(), workers.answered().len()), (1, 1));
@@ -314,15 +314,15 @@ mod tests {
             let hopeless = workers.hopeless(Duration::ZERO, asked);
             hopeless.is_some_and(|hopeless| hopeless.refusing == ["w1"])
         };
-        workers.heard(first, Ok(()));
+        workers.note(&first, Ok(()));
         assert!(!refusing(&workers, 2), "w1 was not asked yet");
-        workers.heard(second.clone(), refused());
+        workers.note(&second, refused());
         assert!(refusing(&workers, 2));
         assert!(!refusing(&workers, 3), "one has no address");
         assert_eq!(workers.hopeless(PATIENCE, 2), None);
-        workers.heard(second.clone(), silent());
+        workers.note(&second, silent());
         assert!(!refusing(&workers, 2));
-        workers.heard(second, refused());
+        workers.note(&second, refused());
         assert!(refusing(&workers, 2));
     }
 
@@ -331,7 +331,7 @@ mod tests {
     impl Workers {
         /// As if all had been listed so long ago.
         fn listed_ago(&mut self, ago: Duration) {
-            for state in self.states.values_mut() {
+            for state in &mut self.states {
                 state.listed = state.listed.checked_sub(ago).unwrap();
             }
         }
@@ -344,7 +344,7 @@ mod tests {
         let host = workers.next().unwrap();
         workers.listed_ago(PATIENCE * 3);
         assert_eq!(workers.hopeless(PATIENCE, 1), None, "not asked yet");
-        workers.heard(host.clone(), silent());
+        workers.note(&host, silent());
         let gone = Hopeless {
             refusing: vec![],
             silent: vec!["w0".into()],
@@ -352,13 +352,13 @@ mod tests {
         assert_eq!(workers.hopeless(PATIENCE, 1), Some(gone));
         assert_eq!(workers.hopeless(PATIENCE * 2, 1), None);
         // Now silent, now refusing: no less hopeless.
-        workers.heard(host.clone(), refused());
+        workers.note(&host, refused());
         assert!(workers.hopeless(PATIENCE, 1).is_some());
         // Its successor has its own time.
         workers.list(parse("w0 10.0.0.2\n"));
-        workers.heard(workers.listed[0].clone(), silent());
+        workers.note(&workers.listed()[0], silent());
         assert_eq!(workers.hopeless(PATIENCE, 1), None);
-        workers.heard(workers.listed[0].clone(), Ok(()));
+        workers.note(&workers.listed()[0], Ok(()));
         let nobody = Some(Hopeless::default());
         assert_eq!(workers.hopeless(PATIENCE, 1), nobody);
     }
