@@ -1,5 +1,8 @@
 //! Kinds with little to fill in or refuse.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Value, json};
 
 use super::{defaults, fill, items, pod, text};
@@ -100,41 +103,22 @@ pub(crate) fn default_secret(object: &mut Value) {
     }
     let data = fields.entry("data").or_insert_with(|| json!({}));
     for (name, value) in texts {
-        data[&name] = base64(text(&value).as_bytes()).into();
+        data[&name] = BASE64.encode(text(&value)).into();
     }
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// As strict as Go, which ignores the bits that padding leaves over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
-/// Standard base64 with padding.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            if place <= chunk.len() {
-                let index = (bits >> (18 - 6 * place)) & 63;
-                out.push(char::from(ALPHABET[index as usize]));
-            } else {
-                out.push('=');
-            }
-        }
-    }
-    out
-}
-
-fn is_base64(text: &str) -> bool {
-    let body = text.trim_end_matches('=');
-    text.len().is_multiple_of(4)
-        && text.len() - body.len() <= 2
-        && body.bytes().all(|byte| ALPHABET.contains(&byte))
-}
-
-/// The first value of a Secret that is no base64.
+/// The first value of a Secret that is not base64.
 pub(crate) fn bad_base64(object: &Value) -> Option<&str> {
     let data = object["data"].as_object()?;
-    data.values().map(text).find(|value| !is_base64(value))
+    data.values()
+        .map(text)
+        .find(|value| BASE64.decode(value).is_err())
 }
 
 fn validate_keys(object: &Value, fields: &[&str], causes: &mut Vec<Cause>) {
