@@ -1,11 +1,15 @@
 //! How a job ended, as an exit code and as a box of words. Decides which code a reason has, and
 //! what to do next; all facts come from the job's status and its launcher's pod.
 
+use contract::reason::{Evidence, Reason};
 use serde_json::{Value, json};
 
 use crate::exit;
 use crate::out::{BOLD, RED, painted};
 use crate::view::{Ended, JobView, PodView, launcher};
+
+/// Stands for the reason of a job that failed without one.
+const NO_REASON: &str = "Failed";
 
 /// What the process that follows a job ends with.
 pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
@@ -13,23 +17,35 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         return 0;
     }
     let own = launcher(pods).and_then(PodView::ended).map(|end| end.code);
-    match job.word("reason") {
-        "CommandNotFound" => exit::NOT_FOUND,
-        "DeadlineExceeded" => exit::DEADLINE,
-        "RanksNotDistributed" => exit::NOT_DISTRIBUTED,
-        "WorkerLost" | "NodeLost" | "Evicted" | "Unreachable" | "Preempted" => exit::LOST,
-        "Invalid"
-        | "WorkerCannotStart"
-        | "LauncherCannotStart"
-        | "QuotaExceeded"
-        | "PodSecurityDenied"
-        | "NameTaken"
-        | "Refused" => exit::NEVER_STARTED,
-        "Cancelled" | "Suspended" => exit::STOPPED,
-        _ => own
-            .and_then(|code| u8::try_from(code).ok())
-            .filter(|code| *code != 0)
-            .unwrap_or(exit::FAILED),
+    let of_program = own
+        .and_then(|code| u8::try_from(code).ok())
+        .filter(|code| *code != 0)
+        .unwrap_or(exit::FAILED);
+    let Some(reason) = Reason::from_text(job.word("reason")) else {
+        return of_program;
+    };
+    match reason {
+        Reason::CommandNotFound => exit::NOT_FOUND,
+        Reason::DeadlineExceeded => exit::DEADLINE,
+        Reason::RanksNotDistributed => exit::NOT_DISTRIBUTED,
+        Reason::WorkerLost | Reason::Evicted | Reason::Unreachable => exit::LOST,
+        Reason::Invalid
+        | Reason::WorkerCannotStart
+        | Reason::LauncherCannotStart
+        | Reason::QuotaExceeded
+        | Reason::PodSecurityDenied
+        | Reason::NameTaken
+        | Reason::Refused => exit::NEVER_STARTED,
+        Reason::Suspended => exit::STOPPED,
+        Reason::Starting
+        | Reason::WaitingForWorkers
+        | Reason::PullingImage
+        | Reason::Unschedulable
+        | Reason::CommandFailed
+        | Reason::OutOfMemory
+        | Reason::RankKilled
+        | Reason::InitializationFailed
+        | Reason::LauncherLost => of_program,
     }
 }
 
@@ -53,7 +69,7 @@ pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
 pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> String {
     let name = job.name();
     let reason = match job.word("reason") {
-        "" => "Failed",
+        "" => NO_REASON,
         reason => reason,
     };
     let head = painted(&format!("error[{reason}]"), RED);
@@ -130,43 +146,23 @@ fn signal_name(signal: i64) -> &'static str {
     }
 }
 
-/// What to do about a reason, and a command that says more.
+/// What to do about a reason, and a command that prints more. A newer operator may have reasons that
+/// this program does not know.
 pub(crate) fn advice(reason: &str, name: &str) -> (&'static str, String) {
-    let logs = format!("muster logs {name} --launcher --tail 200");
-    let why = format!("muster why {name}");
-    match reason {
-        "CommandNotFound" => (
-            "install the program, or write its full path in the launcher's command",
-            logs,
-        ),
-        "CommandFailed" | "RankKilled" | "MPIAbort" | "Failed" => {
-            ("read what the program said; the exit code is its own", logs)
-        }
-        "OutOfMemory" => (
-            "raise resources.limits.memory, or let each rank use less",
-            logs,
-        ),
-        "RanksNotDistributed" => (
-            "remove --hostfile and --host from the command: muster sets the list of hosts",
-            logs,
-        ),
-        "InitializationFailed" => (
-            "look at the workers' logs, both containers; raise initTimeout if they were only late",
-            format!("muster logs {name} --worker 0"),
-        ),
-        "LauncherLost" => ("submit again", why),
-        "DeadlineExceeded" => ("raise runPolicy.activeDeadlineSeconds", why),
-        "Invalid" => ("correct the file", "muster lint FILE".to_owned()),
-        "WorkerCannotStart" | "LauncherCannotStart" => {
-            ("give the pod what it waits for, and submit again", why)
-        }
-        "WorkerLost" | "Unreachable" | "Evicted" => (
-            "submit again; if it happens again, look at that worker's log",
-            format!("muster logs {name} --worker 0"),
-        ),
-        "QuotaExceeded" => ("free quota, or ask for less", why),
-        _ => ("look at the details", why),
-    }
+    let known = match reason {
+        NO_REASON => Some(Reason::CommandFailed),
+        reason => Reason::from_text(reason),
+    };
+    let Some(reason) = known else {
+        return ("look at the details", format!("muster why {name}"));
+    };
+    let command = match reason.evidence() {
+        Evidence::LauncherLog => format!("muster logs {name} --launcher --tail 200"),
+        Evidence::WorkerLog => format!("muster logs {name} --worker 0"),
+        Evidence::Spec => "muster lint FILE".to_owned(),
+        Evidence::Status => format!("muster why {name}"),
+    };
+    (reason.advice(), command)
 }
 
 #[cfg(test)]

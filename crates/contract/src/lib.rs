@@ -10,6 +10,10 @@ pub mod exit_code;
 pub mod files;
 pub mod labels;
 pub mod protocol;
+pub mod reason;
+mod vocabulary;
+
+pub use reason::Reason;
 
 #[cfg(test)]
 mod tests {

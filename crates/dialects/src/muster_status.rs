@@ -2,9 +2,10 @@
 //! dialect's own status and never instead of it. Decides the words; whether and when they are
 //! written is the dialect's report.
 
+use contract::reason::{Reason, Stage};
 use planner::site::Transport;
 use planner::text::truncated;
-use planner::{Phase, Reason, Status, Verdict};
+use planner::{Phase, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
@@ -202,16 +203,8 @@ fn phase(status: &Status) -> &'static str {
 }
 
 fn obstacle(status: &Status) -> Option<Obstacle<'_>> {
-    let reason = match status.reason {
-        Some(
-            reason @ (Reason::Invalid
-            | Reason::NameTaken
-            | Reason::QuotaExceeded
-            | Reason::PodSecurityDenied
-            | Reason::Refused),
-        ) => reason,
-        _ => return None,
-    };
+    let blocks = |reason: &Reason| reason.stage() == Stage::Blocked;
+    let reason = status.reason.filter(blocks)?;
     Some(Obstacle {
         reason: reason.as_str(),
         message: &status.message,

@@ -1,11 +1,11 @@
 //! What a job's status reports, in no dialect. Conditions of a dialect are projections of this; they
 //! are never inputs to a decision.
 
+use contract::Reason;
 use jiff::Timestamp;
 
 use crate::observed::PodPhase;
 use crate::phase::Phase;
-use crate::reason::Reason;
 use crate::recorded::Outcome;
 use crate::site::Transport;
 

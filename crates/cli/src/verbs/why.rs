@@ -1,6 +1,7 @@
 //! `muster why JOB`: why it waits, or why it failed, and what to do. Tells "not yet" from "never".
 
 use anyhow::Result;
+use contract::Reason;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
         text += &format!("  and {} more\n", late.len() - LISTED_MAX);
     }
     let reason = job.word("reason");
-    if is_for_good(reason) {
+    if Reason::from_text(reason).is_some_and(|reason| !reason.is_retryable()) {
         let (advice, command) = verdict::advice(reason, name);
         text +=
             &format!("This does not pass by itself.\n  do       {advice}\n           {command}\n");
@@ -94,12 +95,4 @@ fn sentence(job: JobView<'_>) -> String {
         ("", reason) => reason.to_owned(),
         (message, _) => message.to_owned(),
     }
-}
-
-/// Waiting that ends only when a person does something.
-fn is_for_good(reason: &str) -> bool {
-    matches!(
-        reason,
-        "Invalid" | "NameTaken" | "PodSecurityDenied" | "WorkerCannotStart" | "LauncherCannotStart"
-    )
 }

@@ -1,6 +1,8 @@
 //! Explains a job: what it waits for, as a value and in words that name the object and the number, and
 //! everything else that its status reports. Decides no action.
 
+use contract::Reason;
+
 use super::blocked::Block;
 use super::situation::Situation;
 use super::{pods, retry, verdict};
@@ -8,7 +10,6 @@ use crate::action::Kind;
 use crate::job::LauncherAs;
 use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
 use crate::phase::Phase;
-use crate::reason::Reason;
 use crate::recorded::Verdict;
 use crate::status::{Count, PodNote, Status};
 use crate::waiting_on::WaitingOn;

@@ -2,10 +2,10 @@
 //! a rank that failed. It is read from the container's last words; where the launcher does not run
 //! under the agent there are none.
 
+use contract::Reason;
 use serde::Deserialize;
 
 use crate::observed::{Observed, Pod};
-use crate::reason::Reason;
 
 /// The agent's words, as it writes them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]

@@ -1,30 +1,15 @@
 //! Policy: how a job ended, as soon as anything that exists proves it. What was recorded stands.
 
+use contract::reason::{Reason, Stage};
+
 use super::{bootstrap, deadline, pods, retry, stuck, testimony};
 use crate::job::LauncherAs;
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
-use crate::reason::Reason;
 use crate::recorded::{Outcome, Verdict};
 use crate::text;
 
 /// What Kubernetes calls a Job that used up its retries.
 const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
-/// Failures that we name ourselves, in every dialect.
-const OURS: [Reason; 13] = [
-    Reason::DeadlineExceeded,
-    Reason::OutOfMemory,
-    Reason::CommandNotFound,
-    Reason::Evicted,
-    Reason::WorkerCannotStart,
-    Reason::LauncherCannotStart,
-    Reason::WorkerLost,
-    Reason::Unreachable,
-    Reason::RanksNotDistributed,
-    Reason::RankKilled,
-    Reason::CommandFailed,
-    Reason::InitializationFailed,
-    Reason::LauncherLost,
-];
 /// What the kubelet calls a pod that had to leave its node.
 const EVICTED: &str = "Evicted";
 /// Conditions and events hold no more than this.
@@ -322,7 +307,7 @@ pub(super) fn truncated(message: String) -> String {
 
 /// The one word for a failure.
 pub(super) fn reason(observed: &Observed, reason: &str) -> Reason {
-    let ours = OURS.into_iter().find(|ours| ours.as_str() == reason);
+    let ours = Reason::from_text(reason).filter(|ours| ours.stage() == Stage::Ended);
     match (ours, reason) {
         (Some(ours), _) => ours,
         (None, "MPIJobEvicted") => Reason::Evicted,

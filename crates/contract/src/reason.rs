@@ -1,0 +1,282 @@
+//! Why a job waits, or why it ended as it did: one vocabulary for status, events, metrics, messages
+//! and exit codes. Decides how a reason is spelled and everything that can be said about it without
+//! knowing the job; when a reason applies is for the planner's policies.
+
+use crate::vocabulary::vocabulary;
+
+vocabulary! {
+    /// Why a job waits, or why it ended as it did.
+    pub enum Reason {
+        /// The user holds it.
+        Suspended,
+        /// Its pods are being created and started.
+        Starting,
+        /// Some workers are not ready.
+        WaitingForWorkers,
+        /// A pod's image is being pulled, or cannot be pulled.
+        PullingImage,
+        /// No node fits a pod now.
+        Unschedulable,
+        /// A resource quota is used up.
+        QuotaExceeded,
+        /// The namespace's Pod Security level refuses a pod.
+        PodSecurityDenied,
+        /// An object that is not the job's has a name that the job needs.
+        NameTaken,
+        /// The job, or a pod made from it, is not valid.
+        Invalid,
+        /// The API server refused an object for another reason.
+        Refused,
+        /// The launcher's program failed.
+        CommandFailed,
+        /// The launcher's program is not in its image.
+        CommandNotFound,
+        /// A container exceeded its memory limit.
+        OutOfMemory,
+        /// A worker was evicted from its node.
+        Evicted,
+        /// The job ran, or waited, longer than it may.
+        DeadlineExceeded,
+        /// A worker waits for an image or a setting that does not exist.
+        WorkerCannotStart,
+        /// The launcher waits for an image or a setting that does not exist.
+        LauncherCannotStart,
+        /// A worker was lost, or ended, while it was needed.
+        WorkerLost,
+        /// A worker runs but does not answer.
+        Unreachable,
+        /// The program succeeded on fewer hosts than the job asked for.
+        RanksNotDistributed,
+        /// A signal ended a rank.
+        RankKilled,
+        /// The pods of the job were not ready for its program in time, or could not be made ready.
+        InitializationFailed,
+        /// Somebody deleted the launcher while its program ran.
+        LauncherLost,
+    }
+}
+
+/// What a reason means for the progress of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The job goes on when something has happened.
+    Waiting,
+    /// The API server, or muster itself, does not accept an object of the job.
+    Blocked,
+    /// The job is over.
+    Ended,
+}
+
+/// Who has to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The user: the program, its image, or what the job asks for.
+    User,
+    /// Whoever runs the cluster: nodes, capacity and network.
+    Cluster,
+    /// Whoever sets the rules of the namespace: quotas, policies, admission.
+    Platform,
+    /// Muster: the pods had everything, and it still could not start the job.
+    Muster,
+}
+
+/// Where to look for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// The launcher's log.
+    LauncherLog,
+    /// The workers' logs.
+    WorkerLog,
+    /// The job as it was written.
+    Spec,
+    /// The job's status and events.
+    Status,
+}
+
+impl Reason {
+    /// What it means for the progress of the job.
+    pub fn stage(self) -> Stage {
+        match self {
+            Self::Suspended
+            | Self::Starting
+            | Self::WaitingForWorkers
+            | Self::PullingImage
+            | Self::Unschedulable => Stage::Waiting,
+            Self::QuotaExceeded
+            | Self::PodSecurityDenied
+            | Self::NameTaken
+            | Self::Invalid
+            | Self::Refused => Stage::Blocked,
+            Self::CommandFailed
+            | Self::CommandNotFound
+            | Self::OutOfMemory
+            | Self::Evicted
+            | Self::DeadlineExceeded
+            | Self::WorkerCannotStart
+            | Self::LauncherCannotStart
+            | Self::WorkerLost
+            | Self::Unreachable
+            | Self::RanksNotDistributed
+            | Self::RankKilled
+            | Self::InitializationFailed
+            | Self::LauncherLost => Stage::Ended,
+        }
+    }
+
+    /// A job that waits goes on by itself; one that ended may succeed unchanged when it is submitted
+    /// again.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::Starting
+            | Self::WaitingForWorkers
+            | Self::PullingImage
+            | Self::Unschedulable
+            | Self::QuotaExceeded
+            | Self::Refused
+            | Self::Evicted
+            | Self::WorkerLost
+            | Self::Unreachable
+            | Self::LauncherLost => true,
+            Self::Suspended
+            | Self::PodSecurityDenied
+            | Self::NameTaken
+            | Self::Invalid
+            | Self::CommandFailed
+            | Self::CommandNotFound
+            | Self::OutOfMemory
+            | Self::DeadlineExceeded
+            | Self::WorkerCannotStart
+            | Self::LauncherCannotStart
+            | Self::RanksNotDistributed
+            | Self::RankKilled
+            | Self::InitializationFailed => false,
+        }
+    }
+
+    /// Who has to change something; nobody, while the job only takes its time.
+    pub fn fault(self) -> Option<Fault> {
+        match self {
+            Self::Suspended | Self::Starting | Self::WaitingForWorkers | Self::PullingImage => None,
+            Self::NameTaken
+            | Self::Invalid
+            | Self::CommandFailed
+            | Self::CommandNotFound
+            | Self::OutOfMemory
+            | Self::DeadlineExceeded
+            | Self::WorkerCannotStart
+            | Self::LauncherCannotStart
+            | Self::RanksNotDistributed
+            | Self::RankKilled
+            | Self::LauncherLost => Some(Fault::User),
+            Self::Unschedulable | Self::Evicted | Self::WorkerLost | Self::Unreachable => {
+                Some(Fault::Cluster)
+            }
+            Self::QuotaExceeded | Self::PodSecurityDenied | Self::Refused => Some(Fault::Platform),
+            Self::InitializationFailed => Some(Fault::Muster),
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Suspended => "resume the job",
+            Self::Starting | Self::WaitingForWorkers => "wait for the pods",
+            Self::PullingImage => "wait for the image, or check its name and the pull secret",
+            Self::Unschedulable => "free room on the nodes, or ask for less",
+            Self::QuotaExceeded => "free quota, or ask for less",
+            Self::PodSecurityDenied => {
+                "change the pod template to what the namespace's Pod Security level allows"
+            }
+            Self::NameTaken => "rename the job, or delete the object that has the name",
+            Self::Invalid => "correct the file",
+            Self::Refused => "read the API server's answer, and correct what it names",
+            Self::CommandFailed | Self::RankKilled => {
+                "read what the program said; the exit code is its own"
+            }
+            Self::CommandNotFound => {
+                "install the program, or write its full path in the launcher's command"
+            }
+            Self::OutOfMemory => "raise resources.limits.memory, or let each rank use less",
+            Self::Evicted | Self::WorkerLost | Self::Unreachable => {
+                "submit again; if it happens again, look at that worker's log"
+            }
+            Self::DeadlineExceeded => "raise the job's deadline",
+            Self::WorkerCannotStart | Self::LauncherCannotStart => {
+                "give the pod what it waits for, and submit again"
+            }
+            Self::RanksNotDistributed => {
+                "remove --hostfile and --host from the command: muster sets the list of hosts"
+            }
+            Self::InitializationFailed => {
+                "look at the workers' logs, both containers; raise the time for initialization if \
+                 they were only late"
+            }
+            Self::LauncherLost => "submit again",
+        }
+    }
+
+    /// Where to look for more.
+    pub fn evidence(self) -> Evidence {
+        match self {
+            Self::CommandFailed
+            | Self::CommandNotFound
+            | Self::OutOfMemory
+            | Self::RanksNotDistributed
+            | Self::RankKilled => Evidence::LauncherLog,
+            Self::Evicted | Self::WorkerLost | Self::Unreachable | Self::InitializationFailed => {
+                Evidence::WorkerLog
+            }
+            Self::Invalid => Evidence::Spec,
+            Self::Suspended
+            | Self::Starting
+            | Self::WaitingForWorkers
+            | Self::PullingImage
+            | Self::Unschedulable
+            | Self::QuotaExceeded
+            | Self::PodSecurityDenied
+            | Self::NameTaken
+            | Self::Refused
+            | Self::DeadlineExceeded
+            | Self::WorkerCannotStart
+            | Self::LauncherCannotStart
+            | Self::LauncherLost => Evidence::Status,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_read_back_and_has_advice() {
+        for &reason in Reason::ALL {
+            assert_eq!(Reason::from_text(reason.as_str()), Some(reason));
+            let advice = reason.advice();
+            assert!(advice.len() > 10 && !advice.ends_with('.'), "{advice}");
+        }
+        assert_eq!(Reason::from_text("MPIJobFailed"), None);
+        assert_eq!(Reason::from_text(""), None);
+    }
+
+    /// Clients match these words in status and events.
+    #[test]
+    fn the_words_are_the_ones_that_clients_know() {
+        let words: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        assert_eq!(
+            words.join(" "),
+            "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
+             PodSecurityDenied NameTaken Invalid Refused CommandFailed CommandNotFound OutOfMemory \
+             Evicted DeadlineExceeded WorkerCannotStart LauncherCannotStart WorkerLost Unreachable \
+             RanksNotDistributed RankKilled InitializationFailed LauncherLost"
+        );
+    }
+
+    #[test]
+    fn a_job_that_ended_is_somebodys_fault() {
+        for &reason in Reason::ALL {
+            let ended = reason.stage() == Stage::Ended;
+            assert!(!ended || reason.fault().is_some(), "{}", reason.as_str());
+        }
+    }
+}
