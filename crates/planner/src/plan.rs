@@ -13,6 +13,7 @@ use crate::status::Status;
 use crate::waiting_on::WaitingOn;
 
 mod account;
+mod agent_report;
 mod blocked;
 mod bootstrap;
 mod cleanup;
@@ -27,7 +28,6 @@ mod pods;
 mod retry;
 mod situation;
 mod stuck;
-mod testimony;
 mod verdict;
 mod wake;
 mod worker_set;

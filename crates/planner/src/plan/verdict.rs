@@ -2,7 +2,7 @@
 
 use contract::reason::{Reason, Stage};
 
-use super::{bootstrap, deadline, pods, retry, stuck, testimony};
+use super::{agent_report, bootstrap, deadline, pods, retry, stuck};
 use crate::job::LauncherAs;
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::recorded::{Outcome, Verdict};
@@ -70,7 +70,7 @@ fn of_launcher_failure(observed: &Observed) -> Option<Outcome> {
 
 /// The launcher's own code was 0, so the Job controller would try again, and again for nothing.
 fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
-    let said = testimony::of_undistributed(observed)?;
+    let said = agent_report::of_undistributed(observed)?;
     Some(failed(observed, Reason::RanksNotDistributed, said.message))
 }
 
@@ -115,7 +115,7 @@ fn of_failed_worker(observed: &Observed) -> Option<Outcome> {
 
 /// What a failed pod says of its end; `otherwise` where it has no word of its own for it.
 fn of_failed_pod(observed: &Observed, pod: &Pod, role: &str, otherwise: Reason) -> Outcome {
-    let said = testimony::of_pod(pod);
+    let said = agent_report::of_pod(pod);
     let reason = match (&said, &pod.exit) {
         (Some(said), _) => said.reason().unwrap_or(otherwise),
         (None, Some(exit)) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
@@ -273,7 +273,7 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
         message = format!("MPIJob {}/{} has failed", owner.namespace, owner.name);
     }
     if let Some(pod) = last_failed_pod(observed).filter(|_| reason == BACKOFF_LIMIT_EXCEEDED) {
-        match testimony::of_pod(pod) {
+        match agent_report::of_pod(pod) {
             Some(said) => {
                 let known = said.reason().unwrap_or(Reason::CommandFailed);
                 known.as_str().clone_into(&mut reason);

@@ -9,7 +9,7 @@ use crate::observed::{Observed, Pod};
 
 /// The agent's words, as it writes them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) struct Testimony {
+pub(crate) struct AgentReport {
     /// Version of the words.
     muster: u32,
     verdict: String,
@@ -29,20 +29,20 @@ const NOT_FOUND: i32 = 127;
 const SIGNALLED: i32 = 128;
 
 /// What the pod's agent says, if it says anything.
-pub(crate) fn of_pod(pod: &Pod) -> Option<Testimony> {
+pub(crate) fn of_pod(pod: &Pod) -> Option<AgentReport> {
     let exit = pod.exit.as_ref()?;
     let words = exit.message.lines().find(|line| line.starts_with('{'))?;
-    let testimony: Testimony = serde_json::from_str(words).ok()?;
-    (testimony.muster == VERSION).then_some(testimony)
+    let report: AgentReport = serde_json::from_str(words).ok()?;
+    (report.muster == VERSION).then_some(report)
 }
 
 /// A run that ended well, on fewer hosts than asked for: another try would end the same way.
-pub(crate) fn of_undistributed(observed: &Observed) -> Option<Testimony> {
+pub(crate) fn of_undistributed(observed: &Observed) -> Option<AgentReport> {
     let mut said = observed.launcher_pods.iter().filter_map(of_pod);
     said.find(|said| said.reason() == Some(Reason::RanksNotDistributed))
 }
 
-impl Testimony {
+impl AgentReport {
     /// The one word for it; none when the program failed and the agent knows no more than that.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self.verdict.as_str() {
