@@ -41,7 +41,7 @@ impl Module {
         sources.retain(|path| path.extension().is_some_and(|end| ends.contains(&end)));
         inputs.extend(cache::contents(sources)?);
         cache::keyed(self.name, &inputs, |out| {
-            eprintln!("building {} from source", self.programs.join(", "));
+            eprintln!("building e2e/{} from source", self.name);
             let mut build = Command::new("go");
             build.current_dir(&directory).env("CGO_ENABLED", "0");
             build.arg("build").args(&flags);

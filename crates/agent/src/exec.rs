@@ -137,7 +137,15 @@ impl RunDirectory {
     fn make(mark: &str) -> Self {
         let given = settings::variable(env::RUN_DIR).map(PathBuf::from);
         let name = format!("muster-{mark}");
-        let places = ["/tmp", "/dev/shm", "/var/tmp"].map(|place| Path::new(place).join(&name));
+        // Whoever sets TMPDIR removes what is left there when this program is killed.
+        let temporary = std::env::temp_dir();
+        let places = [
+            &*temporary,
+            Path::new("/tmp"),
+            Path::new("/dev/shm"),
+            Path::new("/var/tmp"),
+        ];
+        let places = places.map(|place| place.join(&name));
         let made = |path: &PathBuf| std::fs::create_dir(path).is_ok();
         let ours = given.is_none();
         let path = given.or_else(|| places.into_iter().find(made));

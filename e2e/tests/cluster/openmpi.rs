@@ -55,9 +55,9 @@ fn make_keys(lab: &Lab, namespace: &str, secret: &str) -> Result<()> {
     ];
     let args = ["create", "secret", "generic", secret, "-n", namespace];
     let args = [&args[..], &files.each_ref().map(String::as_str)].concat();
-    lab.cluster.kubectl(&args)?;
+    let created = lab.cluster.kubectl(&args);
     fs::remove_dir_all(directory)?;
-    Ok(())
+    created.map(drop)
 }
 
 impl<'a> Job<'a> {

@@ -2,6 +2,7 @@
 //! ranks as real ones do, and misbehaves on demand.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,19 @@ fn the_command_finds_what_launchers_need() {
         "the run's directory is left"
     );
     assert_eq!(launch.verdict()["verdict"], "Failed");
+}
+
+#[test]
+fn files_of_a_run_are_where_temporary_files_belong() {
+    let launch = Launch::new(1);
+    let temporary = launch.world.path("");
+    let output = launch
+        .exec("echo $MUSTER_RUN_DIR")
+        .env("TMPDIR", &temporary)
+        .output()
+        .unwrap();
+    let directory = text(&output.stdout);
+    assert!(Path::new(&directory).starts_with(&temporary), "{output:?}");
 }
 
 #[test]

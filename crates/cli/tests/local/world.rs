@@ -35,27 +35,28 @@ static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
         .status()
         .unwrap();
     assert!(built.success(), "muster-agent must build");
-    sweep();
     let directory = std::env::temp_dir().join(format!("muster-bin-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    remove_when_this_program_ends(&directory);
     for name in ["muster", "muster-agent"] {
         fs::copy(profile.join(name), directory.join(name)).unwrap();
     }
     directory
 });
 
-/// Nobody is told when a test program ends, so the next one removes its copies.
-fn sweep() {
-    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
-        let name = entry.file_name();
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("muster-bin-"));
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Nobody tells a test program when its last test has ended. A shell that reads from it until it is
+/// gone, however it ended, removes the directory then.
+fn remove_when_this_program_ends(directory: &Path) {
+    let mut shell = Command::new("sh")
+        .args(["-c", "cat; rm -r \"$1\"", "sh"])
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::mem::forget(shell.stdin.take());
 }
 
 pub(crate) struct World {

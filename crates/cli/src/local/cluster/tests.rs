@@ -11,6 +11,8 @@ use crate::local::stages::protocol::Isolation;
 /// Turns that everything gets to become quiet, and turns in which it then must be.
 const TURNS_TO_SETTLE: u64 = 100_000_000;
 const TURNS: u64 = 200_000;
+/// How many windows of that many turns in a row must be quiet.
+const WINDOWS_AT_REST: u64 = 10;
 /// Timers come now and then; whoever turns in circles, or every millisecond, looks more often.
 const LOOKS_MAX: u64 = 100;
 
@@ -82,15 +84,17 @@ impl Watched {
         panic!("{what}: not in time");
     }
 
+    /// It comes to rest, and stays there.
     async fn is_idle(&self, when: &str) {
-        let mut looks = u64::MAX;
         for _ in 0..TURNS_TO_SETTLE / TURNS {
-            looks = self.looks_in(TURNS).await;
-            if looks <= LOOKS_MAX {
+            if self.looks_in(TURNS).await <= LOOKS_MAX {
                 break;
             }
         }
-        assert!(looks <= LOOKS_MAX, "{when}: {looks} looks in {TURNS} turns");
+        for _ in 0..WINDOWS_AT_REST {
+            let looks = self.looks_in(TURNS).await;
+            assert!(looks <= LOOKS_MAX, "{when}: {looks} looks in {TURNS} turns");
+        }
     }
 
     async fn close(self) {
