@@ -5,13 +5,13 @@
 //! without it fails with a sentence that says so.
 
 pub mod api;
+pub mod api_fixture;
 pub mod audit;
+pub mod cluster_fixture;
 pub mod figures;
 pub mod flyte;
-pub mod ground;
 pub mod jobs;
 pub mod operator;
-pub mod real;
 pub mod relay;
 
 use std::path::PathBuf;

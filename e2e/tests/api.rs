@@ -6,6 +6,7 @@ mod api {
     mod bad_input;
     mod bdap;
     mod crash;
+    mod fixture;
     mod flyte;
     mod idle;
     mod leaders;
@@ -14,7 +15,6 @@ mod api {
     mod metrics;
     mod openmpi;
     mod refusals;
-    mod stage;
     mod suspension;
     mod t9k;
     mod takeover;

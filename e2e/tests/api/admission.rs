@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::api_fixture::ApiFixture;
 use e2e::figures::say;
-use e2e::ground::Ground;
 use e2e::operator::repository;
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Fewer bad jobs than this do not try a dialect.
 const BAD_JOBS_MIN: usize = 10;
@@ -36,23 +36,23 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Asks the API server whether it would take the file; the refusal if not.
-fn refusal(ground: &Ground, file: &Path) -> Result<Option<String>> {
+fn refusal(fixture: &ApiFixture, file: &Path) -> Result<Option<String>> {
     let text = fs::read_to_string(file)?;
     // Validation of kubectl's own would hide what the API server says.
     let args = ["create", "--dry-run=server", "--validate=false", "-n"];
-    let args = [&args[..], &[&ground.namespace, "-f", "-"]].concat();
-    let answer = ground.cluster.kubectl_with(&args, &text);
+    let args = [&args[..], &[&fixture.namespace, "-f", "-"]].concat();
+    let answer = fixture.cluster.kubectl_with(&args, &text);
     Ok(answer.err().map(|error| format!("{error:#}")))
 }
 
 /// What is wrong with the refusal of a file, if anything is.
-fn fault(ground: &Ground, file: &Path) -> Result<Option<String>> {
+fn fault(fixture: &ApiFixture, file: &Path) -> Result<Option<String>> {
     let text = fs::read_to_string(file)?;
     let first = text.lines().next().unwrap_or_default();
     let Some(wanted) = first.strip_prefix("# names: ") else {
         bail!("{} does not begin with `# names: `", file.display());
     };
-    Ok(match refusal(ground, file)? {
+    Ok(match refusal(fixture, file)? {
         None => Some("is accepted".to_owned()),
         Some(said) if said.contains(wanted.trim()) => None,
         Some(said) => Some(format!("is refused without `{wanted}`: {said}")),
@@ -61,7 +61,7 @@ fn fault(ground: &Ground, file: &Path) -> Result<Option<String>> {
 
 #[test]
 fn bad_jobs_of_every_dialect_are_refused_by_the_name_of_their_fault() -> Result<()> {
-    let ground = ground("admission")?;
+    let fixture = new_fixture("admission")?;
     for dialect in dialects()? {
         let files = fixtures(&dialect, "refused")?;
         let dialect = dialect.display();
@@ -71,8 +71,8 @@ fn bad_jobs_of_every_dialect_are_refused_by_the_name_of_their_fault() -> Result<
             files.len()
         );
         let faults = Mutex::new(Vec::new());
-        ground.at_once(&files, |file| {
-            let fault = fault(&ground, file)?;
+        fixture.at_once(&files, |file| {
+            let fault = fault(&fixture, file)?;
             let mut faults = faults.lock().expect("nobody panics with this lock held");
             faults.extend(fault.map(|fault| format!("{} {fault}", file.display())));
             Ok(())
@@ -90,10 +90,10 @@ fn bad_jobs_of_every_dialect_are_refused_by_the_name_of_their_fault() -> Result<
 
 #[test]
 fn good_jobs_of_every_dialect_are_accepted() -> Result<()> {
-    let ground = ground("admission")?;
+    let fixture = new_fixture("admission")?;
     for dialect in dialects()? {
         let files = fixtures(&dialect, "accepted")?;
-        ground.at_once(&files, |file| match refusal(&ground, file)? {
+        fixture.at_once(&files, |file| match refusal(&fixture, file)? {
             None => Ok(()),
             Some(said) => bail!("{} is refused: {said}", file.display()),
         })?;

@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::ApiFixture;
 use e2e::figures::say;
-use e2e::ground::Ground;
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use super::stage::bad_ground;
+use super::fixture::bad_jobs_fixture;
 
 /// A user who looks at a job finds out what is wrong with it within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -67,8 +67,8 @@ pub(crate) fn bad_jobs() -> Vec<BadJob> {
 const FAILED_IN_V1: &str = "two-launchers-in-v1";
 
 /// F13 of the acceptance list: clients of v1 look at conditions and times only.
-fn has_failed_in_v1(ground: &Ground) -> Result<()> {
-    let job = ground.await_condition(FAILED_IN_V1, "Failed")?;
+fn has_failed_in_v1(fixture: &ApiFixture) -> Result<()> {
+    let job = fixture.await_condition(FAILED_IN_V1, "Failed")?;
     for time in ["startTime", "completionTime"] {
         ensure!(
             job["status"][time].is_string(),
@@ -171,9 +171,9 @@ fn wrong_shapes() -> [(MpiJob, &'static str); 10] {
 
 /// Whether the API server would store any status of this job. It checks the whole object again,
 /// and gives up on a stored spec in which it cannot even look for what it has rules for.
-fn takes_status(ground: &Ground, name: &str) -> Result<bool> {
-    let path = format!("{}/status?dryRun=All", ground.path("mpijobs", name));
-    let answer = ground.api.send(
+fn takes_status(fixture: &ApiFixture, name: &str) -> Result<bool> {
+    let path = format!("{}/status?dryRun=All", fixture.path("mpijobs", name));
+    let answer = fixture.api.send(
         "PATCH",
         &path,
         Some(&json!({"status": {"startTime": null}})),
@@ -182,8 +182,8 @@ fn takes_status(ground: &Ground, name: &str) -> Result<bool> {
 }
 
 /// What the job itself says is wrong.
-fn told_by_status(ground: &Ground, name: &str, left: Duration) -> Result<String> {
-    let job = ground.await_job(name, "Invalid", left, |job| {
+fn told_by_status(fixture: &ApiFixture, name: &str, left: Duration) -> Result<String> {
+    let job = fixture.await_job(name, "Invalid", left, |job| {
         job["status"]["muster"]["reason"] == "Invalid"
     })?;
     ensure!(
@@ -198,9 +198,9 @@ fn told_by_status(ground: &Ground, name: &str, left: Duration) -> Result<String>
 }
 
 /// What the last resort says is wrong.
-fn told_by_event(ground: &Ground, name: &str, left: Duration) -> Result<String> {
+fn told_by_event(fixture: &ApiFixture, name: &str, left: Duration) -> Result<String> {
     wait_for(&format!("an event of {name}"), left, || {
-        let events = ground.events(name)?;
+        let events = fixture.events(name)?;
         let found = events
             .iter()
             .find(|event| event["reason"] == "ValidationError");
@@ -210,23 +210,23 @@ fn told_by_event(ground: &Ground, name: &str, left: Duration) -> Result<String> 
 
 #[test]
 fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Result<()> {
-    let ground = bad_ground()?;
+    let fixture = bad_jobs_fixture()?;
     // Asked before the clock runs: the API server compiles its rules when it first needs them.
     let mut bad = Vec::new();
     for BadJob { job, field, .. } in bad_jobs() {
         let name = job["metadata"]["name"]
             .as_str()
             .context("a bad job without a name")?;
-        let takes_status = takes_status(&ground, name)?;
+        let takes_status = takes_status(&fixture, name)?;
         bad.extend(field.map(|field| (name.to_owned(), field, takes_status)));
     }
-    let operator = ground.operator()?;
+    let operator = fixture.operator()?;
     let end = Instant::now() + TOLD_WITHIN;
     for (name, field, takes_status) in &bad {
         let left = end.saturating_duration_since(Instant::now());
         let said = match takes_status {
-            true => told_by_status(&ground, name, left)?,
-            false => told_by_event(&ground, name, left)?,
+            true => told_by_status(&fixture, name, left)?,
+            false => told_by_event(&fixture, name, left)?,
         };
         ensure!(
             said.contains(&format!("{field}: ")),
@@ -245,17 +245,17 @@ fn a_bad_job_names_its_fault_within_5_s_and_a_good_one_beside_it_runs() -> Resul
         by_event <= 4,
         "the API server refuses more statuses than we know of: {by_event}"
     );
-    has_failed_in_v1(&ground)?;
-    ensure!(ground.list("pods")?.iter().all(|pod| {
+    has_failed_in_v1(&fixture)?;
+    ensure!(fixture.list("pods")?.iter().all(|pod| {
         pod["metadata"]["labels"]["training.kubeflow.org/job-name"] == "garbled-status"
     }));
 
-    ground.submit(&good("good"))?;
+    fixture.submit(&good("good"))?;
     for (name, workers) in [("good", 2), ("garbled-status", 1)] {
-        ground.run(name, workers)?;
-        ground.await_condition(name, "Running")?;
-        ground.finish(name)?;
-        ground.await_condition(name, "Succeeded")?;
+        fixture.run(name, workers)?;
+        fixture.await_condition(name, "Running")?;
+        fixture.finish(name)?;
+        fixture.await_condition(name, "Succeeded")?;
     }
     operator.assert_alive()
 }

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::api_fixture::{ApiFixture, PodState, SOON, name, uid};
 use e2e::audit::{Audit, table};
 use e2e::figures::say;
-use e2e::ground::{Ground, PodState, SOON, name, uid};
 use e2e::operator::repository;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Everything that a job makes, by resource, with the end of its name.
 const CHILDREN: [(&str, &str); 5] = [
@@ -29,8 +29,8 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// An operator that was started again has looked at everything by then.
 const SETTLED: Duration = Duration::from_secs(4);
 
-fn path(ground: &Ground, job: &str) -> String {
-    let namespace = &ground.namespace;
+fn path(fixture: &ApiFixture, job: &str) -> String {
+    let namespace = &fixture.namespace;
     let path = format!("/apis/batch.test.bdap.com/v1/namespaces/{namespace}/mpijobs/{job}");
     path.trim_end_matches('/').to_owned()
 }
@@ -61,24 +61,24 @@ fn job(name: &str, workers: u32) -> Value {
     })
 }
 
-fn submit(ground: &Ground, job: &Value) -> Result<Value> {
-    ground.api.create(&path(ground, ""), job)
+fn submit(fixture: &ApiFixture, job: &Value) -> Result<Value> {
+    fixture.api.create(&path(fixture, ""), job)
 }
 
-fn edit(ground: &Ground, job: &str, patch: &Value) -> Result<()> {
-    ground.api.merge(&path(ground, job), patch).map(drop)
+fn edit(fixture: &ApiFixture, job: &str, patch: &Value) -> Result<()> {
+    fixture.api.merge(&path(fixture, job), patch).map(drop)
 }
 
-fn get(ground: &Ground, job: &str) -> Result<Value> {
-    let found = ground.api.get(&path(ground, job))?;
+fn get(fixture: &ApiFixture, job: &str) -> Result<Value> {
+    let found = fixture.api.get(&path(fixture, job))?;
     found.context("the job is gone")
 }
 
-fn await_status(ground: &Ground, name: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+fn await_status(fixture: &ApiFixture, name: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
     let found = wait_for(&format!("the status of {name}"), SOON, || {
-        Ok(Some(get(ground, name)?).filter(|job| holds(&job["status"])))
+        Ok(Some(get(fixture, name)?).filter(|job| holds(&job["status"])))
     });
-    found.with_context(|| match get(ground, name) {
+    found.with_context(|| match get(fixture, name) {
         Ok(job) => format!("it is {}", job["status"]),
         Err(error) => format!("{error:#}"),
     })
@@ -86,26 +86,26 @@ fn await_status(ground: &Ground, name: &str, holds: impl Fn(&Value) -> bool) -> 
 
 /// Makes every worker Ready as it comes, until something holds of all of them.
 fn keep_ready(
-    ground: &Ground,
+    fixture: &ApiFixture,
     job: &str,
     what: &str,
     holds: impl Fn(&[Value]) -> bool,
 ) -> Result<Vec<Value>> {
     wait_for(what, SOON * 2, || {
-        let pods = ground.pods(job, "worker")?;
+        let pods = fixture.pods(job, "worker")?;
         let waiting = |pod: &&Value| condition(pod, "Ready") != Some("True");
         let waiting: Vec<Value> = pods.iter().filter(waiting).cloned().collect();
-        ground.set(&waiting, PodState::Ready)?;
+        fixture.set(&waiting, PodState::Ready)?;
         Ok((waiting.is_empty() && holds(&pods)).then_some(pods))
     })
 }
 
 /// All workers Ready, and the launcher's pod running.
-fn run(ground: &Ground, job: &str, workers: usize) -> Result<Value> {
-    keep_ready(ground, job, "ready workers", |pods| pods.len() == workers)?;
-    let launcher = ground.await_pods(job, "launcher", 1)?;
-    ground.set(&launcher, PodState::Ready)?;
-    await_status(ground, job, |status| status["launcher"] == "Running")?;
+fn run(fixture: &ApiFixture, job: &str, workers: usize) -> Result<Value> {
+    keep_ready(fixture, job, "ready workers", |pods| pods.len() == workers)?;
+    let launcher = fixture.await_pods(job, "launcher", 1)?;
+    fixture.set(&launcher, PodState::Ready)?;
+    await_status(fixture, job, |status| status["launcher"] == "Running")?;
     Ok(launcher[0].clone())
 }
 
@@ -115,11 +115,11 @@ fn names(pods: &[Value]) -> Vec<&str> {
 
 #[test]
 fn a05_to_a10_a_job_has_the_children_that_its_clients_read() -> Result<()> {
-    let ground = ground("bdap")?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let operator = ground.operator()?;
-    let made = submit(&ground, &job("train", 3))?;
-    let workers = ground.await_pods("train", "worker", 3)?;
+    let fixture = new_fixture("bdap")?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let operator = fixture.operator()?;
+    let made = submit(&fixture, &job("train", 3))?;
+    let workers = fixture.await_pods("train", "worker", 3)?;
     ensure!(names(&workers) == ["train-worker-0", "train-worker-1", "train-worker-2"]);
     let container = &workers[0]["spec"]["containers"][0];
     ensure!(container["command"] == json!(["sleep"]), "{container}");
@@ -127,43 +127,46 @@ fn a05_to_a10_a_job_has_the_children_that_its_clients_read() -> Result<()> {
     let mounts = container["volumeMounts"].as_array().map_or(0, Vec::len);
     ensure!(mounts == 1, "only the service account's: {container}");
 
-    ground.set(&workers[..2], PodState::Ready)?;
-    let status = await_status(&ground, "train", |status| status["readyWorkers"] == 2)?;
+    fixture.set(&workers[..2], PodState::Ready)?;
+    let status = await_status(&fixture, "train", |status| status["readyWorkers"] == 2)?;
     ensure!(status["status"]["launcher"] == "WaitingWorkers");
-    ensure!(ground.get("pods", "train-launcher")?.is_none(), "too early");
-    ground.set(&workers[2..], PodState::Ready)?;
-    let launcher = run(&ground, "train", 3)?;
+    ensure!(
+        fixture.get("pods", "train-launcher")?.is_none(),
+        "too early"
+    );
+    fixture.set(&workers[2..], PodState::Ready)?;
+    let launcher = run(&fixture, "train", 3)?;
     ensure!(name(&launcher) == "train-launcher");
 
     for (resource, end) in CHILDREN {
-        let child = ground.await_object(resource, &format!("train{end}"))?;
+        let child = fixture.await_object(resource, &format!("train{end}"))?;
         let owner = &child["metadata"]["ownerReferences"][0];
         ensure!(owner["uid"] == uid(&made), "{resource}: {owner}");
         ensure!(owner["controller"] == true, "{resource}: {owner}");
     }
-    ensure!(ground.get("services", "train")?.is_none());
-    ensure!(ground.get("secrets", "train-ssh")?.is_none());
-    ensure!(ground.get("secrets", "train-agent")?.is_none());
-    let config = ground.await_object("configmaps", "train-config")?;
+    ensure!(fixture.get("services", "train")?.is_none());
+    ensure!(fixture.get("secrets", "train-ssh")?.is_none());
+    ensure!(fixture.get("secrets", "train-agent")?.is_none());
+    let config = fixture.await_object("configmaps", "train-config")?;
     let hosts = "train-worker-0 slots=1\ntrain-worker-1 slots=1\ntrain-worker-2 slots=1\n";
     ensure!(config["data"]["hostfile"] == hosts, "{config}");
     ensure!(config["data"].as_object().map(|data| data.len()) == Some(2));
-    let set = ground.await_object("statefulsets", "train-worker")?;
+    let set = fixture.await_object("statefulsets", "train-worker")?;
     ensure!(set["spec"]["podManagementPolicy"] == "Parallel");
     ensure!(set["spec"]["selector"]["matchLabels"] == json!({"app": "train-worker"}));
     ensure!(launcher["spec"]["serviceAccountName"] == "train-launcher");
     ensure!(launcher["metadata"]["labels"]["team"] == "a");
-    audit.assert_never_forbidden(&ground.account.user)?;
+    audit.assert_never_forbidden(&fixture.account.user)?;
     operator.assert_alive()
 }
 
 #[test]
 fn a15_and_a16_edits_replace_workers_and_wait_for_the_launchers_deletion() -> Result<()> {
-    let ground = ground("bdap")?;
-    let _operator = ground.operator()?;
-    submit(&ground, &job("train", 2))?;
-    let launcher = run(&ground, "train", 2)?;
-    let before: Vec<String> = ground
+    let fixture = new_fixture("bdap")?;
+    let _operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    let launcher = run(&fixture, "train", 2)?;
+    let before: Vec<String> = fixture
         .pods("train", "worker")?
         .iter()
         .map(|pod| uid(pod).to_owned())
@@ -171,8 +174,8 @@ fn a15_and_a16_edits_replace_workers_and_wait_for_the_launchers_deletion() -> Re
 
     let image = json!([{"name": "w", "image": "i:2", "command": ["sleep"]}]);
     let patch = json!({"spec": {"workerTemplate": {"spec": {"containers": image}}}});
-    edit(&ground, "train", &patch)?;
-    let after = keep_ready(&ground, "train", "new workers", |pods| {
+    edit(&fixture, "train", &patch)?;
+    let after = keep_ready(&fixture, "train", "new workers", |pods| {
         let new = |pod: &Value| !before.contains(&uid(pod).to_owned());
         pods.len() == 2 && pods.iter().all(new)
     })?;
@@ -183,18 +186,22 @@ fn a15_and_a16_edits_replace_workers_and_wait_for_the_launchers_deletion() -> Re
         ensure!(container["args"].is_null(), "what was removed stayed");
         ensure!(container["readinessProbe"].is_null(), "{container}");
     }
-    let same = ground.await_object("pods", "train-launcher")?;
+    let same = fixture.await_object("pods", "train-launcher")?;
     ensure!(uid(&same) == uid(&launcher), "the launcher was touched");
 
     let args = json!([{"name": "l", "image": "i", "args": ["new"]}]);
     let patch = json!({"spec": {"launcherTemplate": {"spec": {"containers": args}}}});
-    edit(&ground, "train", &patch)?;
-    await_status(&ground, "train", |status| status["observedGeneration"] == 3)?;
-    let same = ground.await_object("pods", "train-launcher")?;
+    edit(&fixture, "train", &patch)?;
+    await_status(&fixture, "train", |status| {
+        status["observedGeneration"] == 3
+    })?;
+    let same = fixture.await_object("pods", "train-launcher")?;
     ensure!(uid(&same) == uid(&launcher), "the launcher was touched");
-    ground.api.delete(&ground.path("pods", "train-launcher"))?;
+    fixture
+        .api
+        .delete(&fixture.path("pods", "train-launcher"))?;
     let new = wait_for("another launcher", SOON, || {
-        let pod = ground.get("pods", "train-launcher")?;
+        let pod = fixture.get("pods", "train-launcher")?;
         Ok(pod.filter(|pod| uid(pod) != uid(&launcher)))
     })?;
     ensure!(new["spec"]["containers"][0]["args"] == json!(["new"]));
@@ -203,62 +210,66 @@ fn a15_and_a16_edits_replace_workers_and_wait_for_the_launchers_deletion() -> Re
 
 #[test]
 fn a17_pods_hosts_and_rights_follow_the_number_of_workers() -> Result<()> {
-    let ground = ground("bdap")?;
-    let _operator = ground.operator()?;
-    submit(&ground, &job("train", 3))?;
-    let launcher = run(&ground, "train", 3)?;
+    let fixture = new_fixture("bdap")?;
+    let _operator = fixture.operator()?;
+    submit(&fixture, &job("train", 3))?;
+    let launcher = run(&fixture, "train", 3)?;
     for count in [2, 4] {
-        edit(&ground, "train", &json!({"spec": {"numWorkers": count}}))?;
-        keep_ready(&ground, "train", "that many workers", |pods| {
+        edit(&fixture, "train", &json!({"spec": {"numWorkers": count}}))?;
+        keep_ready(&fixture, "train", "that many workers", |pods| {
             pods.len() == count
         })?;
-        let config = ground.await_object("configmaps", "train-config")?;
+        let config = fixture.await_object("configmaps", "train-config")?;
         let hosts = config["data"]["hostfile"].as_str().unwrap_or_default();
         ensure!(hosts.lines().count() == count, "{hosts}");
-        let role = ground.await_object("roles", "train-launcher")?;
+        let role = fixture.await_object("roles", "train-launcher")?;
         let names = role["rules"][1]["resourceNames"].as_array();
         ensure!(names.map(Vec::len) == Some(count), "{role}");
         let ready = format!("{count}/{count}");
-        await_status(&ground, "train", |status| {
+        await_status(&fixture, "train", |status| {
             status["muster"]["ready"] == ready
         })?;
     }
-    let same = ground.await_object("pods", "train-launcher")?;
+    let same = fixture.await_object("pods", "train-launcher")?;
     ensure!(uid(&same) == uid(&launcher), "the launcher was touched");
     Ok(())
 }
 
 #[test]
 fn a18_and_a20_workers_outlive_the_launcher_and_nothing_is_done_twice() -> Result<()> {
-    let ground = ground("bdap")?;
-    let operator = ground.operator()?;
-    submit(&ground, &job("train", 2))?;
-    let launcher = run(&ground, "train", 2)?;
-    ground.set(std::slice::from_ref(&launcher), PodState::Succeeded)?;
-    let job = await_status(&ground, "train", |status| status["launcher"] == "Succeeded")?;
+    let fixture = new_fixture("bdap")?;
+    let operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    let launcher = run(&fixture, "train", 2)?;
+    fixture.set(std::slice::from_ref(&launcher), PodState::Succeeded)?;
+    let job = await_status(&fixture, "train", |status| {
+        status["launcher"] == "Succeeded"
+    })?;
     ensure!(condition(&job, "Succeeded") == Some("True"));
     ensure!(job["status"]["completionTime"].is_string());
-    ensure!(ground.pods("train", "worker")?.len() == 2);
+    ensure!(fixture.pods("train", "worker")?.len() == 2);
 
     operator.kill();
-    let audit = Audit::from_now(&ground.cluster)?;
-    let operator = ground.operator()?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let operator = fixture.operator()?;
     std::thread::sleep(SETTLED);
-    let writes = audit.writes_of(&ground.account.user)?;
+    let writes = audit.writes_of(&fixture.account.user)?;
     ensure!(writes.is_empty(), "it writes:\n{}", table(&writes));
 
-    ground.api.delete(&ground.path("pods", "train-launcher"))?;
-    let again = ground.await_pods("train", "launcher", 1)?;
+    fixture
+        .api
+        .delete(&fixture.path("pods", "train-launcher"))?;
+    let again = fixture.await_pods("train", "launcher", 1)?;
     ensure!(uid(&again[0]) != uid(&launcher));
-    let job = await_status(&ground, "train", |status| status["launcher"] == "Pending")?;
+    let job = await_status(&fixture, "train", |status| status["launcher"] == "Pending")?;
     ensure!(condition(&job, "Succeeded") == Some("False"));
     ensure!(job["status"]["completionTime"].is_null());
     operator.assert_alive()
 }
 
 /// Whether the API server would let a job's launcher do something with a pod.
-fn may(ground: &Ground, verb: &str, part: &str, pod: &str) -> Result<bool> {
-    let namespace = &ground.namespace;
+fn may(fixture: &ApiFixture, verb: &str, part: &str, pod: &str) -> Result<bool> {
+    let namespace = &fixture.namespace;
     let asked = json!({"verb": verb, "resource": "pods", "subresource": part, "name": pod,
         "namespace": namespace});
     let review = json!({
@@ -270,15 +281,15 @@ fn may(ground: &Ground, verb: &str, part: &str, pod: &str) -> Result<bool> {
         },
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    Ok(ground.api.create(path, &review)?["status"]["allowed"] == true)
+    Ok(fixture.api.create(path, &review)?["status"]["allowed"] == true)
 }
 
 #[test]
 fn a14_the_launcher_may_enter_its_own_workers_and_change_nothing() -> Result<()> {
-    let ground = ground("bdap")?;
-    let _operator = ground.operator()?;
-    submit(&ground, &job("train", 2))?;
-    run(&ground, "train", 2)?;
+    let fixture = new_fixture("bdap")?;
+    let _operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    run(&fixture, "train", 2)?;
     for (verb, part, pod, allowed) in [
         ("get", "exec", "train-worker-0", true),
         ("create", "exec", "train-worker-1", true),
@@ -290,7 +301,7 @@ fn a14_the_launcher_may_enter_its_own_workers_and_change_nothing() -> Result<()>
         ("delete", "", "train-worker-0", false),
         ("create", "", "", false),
     ] {
-        let said = may(&ground, verb, part, pod)?;
+        let said = may(&fixture, verb, part, pod)?;
         ensure!(said == allowed, "{verb} pods/{part} {pod}: {said}");
     }
     Ok(())
@@ -298,35 +309,35 @@ fn a14_the_launcher_may_enter_its_own_workers_and_change_nothing() -> Result<()>
 
 #[test]
 fn a19_everything_goes_with_the_job() -> Result<()> {
-    let ground = ground("bdap")?;
-    let _operator = ground.operator()?;
-    submit(&ground, &job("train", 2))?;
-    run(&ground, "train", 2)?;
-    ground.api.delete(&path(&ground, "train"))?;
+    let fixture = new_fixture("bdap")?;
+    let _operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    run(&fixture, "train", 2)?;
+    fixture.api.delete(&path(&fixture, "train"))?;
     for (resource, end) in CHILDREN {
         let name = format!("train{end}");
         wait_for(&format!("{resource} {name} to go"), SOON, || {
-            Ok(ground.get(resource, &name)?.is_none().then_some(()))
+            Ok(fixture.get(resource, &name)?.is_none().then_some(()))
         })?;
     }
-    ground.await_pods("train", "worker", 0)?;
-    ground.await_pods("train", "launcher", 0)?;
+    fixture.await_pods("train", "worker", 0)?;
+    fixture.await_pods("train", "launcher", 0)?;
     Ok(())
 }
 
 #[test]
 fn q08_names_that_others_hold_are_told_and_left_alone() -> Result<()> {
-    let ground = ground("bdap")?;
-    let operator = ground.operator()?;
+    let fixture = new_fixture("bdap")?;
+    let operator = fixture.operator()?;
     let template = json!({"metadata": {"labels": {"app": "theirs"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let theirs = json!({"metadata": {"name": "train-worker"}, "spec": {"replicas": 0,
         "selector": {"matchLabels": {"app": "theirs"}}, "serviceName": "s", "template": template}});
-    ground.create("statefulsets", &theirs)?;
-    let before = ground.await_object("statefulsets", "train-worker")?;
-    submit(&ground, &job("train", 2))?;
+    fixture.create("statefulsets", &theirs)?;
+    let before = fixture.await_object("statefulsets", "train-worker")?;
+    submit(&fixture, &job("train", 2))?;
     let told = wait_for("a reason", TOLD_WITHIN, || {
-        let job = get(&ground, "train")?;
+        let job = get(&fixture, "train")?;
         Ok(Some(job).filter(|job| job["status"]["muster"]["reason"] == "NameTaken"))
     })?;
     let message = told["status"]["muster"]["message"].as_str();
@@ -336,31 +347,31 @@ fn q08_names_that_others_hold_are_told_and_left_alone() -> Result<()> {
         "{message}"
     );
     wait_for("an event", TOLD_WITHIN, || {
-        let reasons = ground.event_reasons("train")?;
+        let reasons = fixture.event_reasons("train")?;
         Ok(reasons.contains(&"NameTaken".to_owned()).then_some(()))
     })?;
-    let after = ground.await_object("statefulsets", "train-worker")?;
+    let after = fixture.await_object("statefulsets", "train-worker")?;
     ensure!(after["spec"] == before["spec"], "it was changed");
     operator.assert_alive()?;
 
-    ground
+    fixture
         .api
-        .delete(&ground.path("statefulsets", "train-worker"))?;
+        .delete(&fixture.path("statefulsets", "train-worker"))?;
     wait_for("workers", SOON * 3, || {
-        let pods = ground.pods("train", "worker")?;
+        let pods = fixture.pods("train", "worker")?;
         Ok((pods.len() == 2).then_some(()))
     })
 }
 
 #[test]
 fn a22_kubectl_lists_jobs_of_every_api_with_columns() -> Result<()> {
-    let ground = ground("bdap")?;
-    let _operator = ground.operator()?;
-    submit(&ground, &job("train", 2))?;
-    run(&ground, "train", 2)?;
-    let listed = ground
+    let fixture = new_fixture("bdap")?;
+    let _operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    run(&fixture, "train", 2)?;
+    let listed = fixture
         .cluster
-        .kubectl(&["get", "mpi", "-n", &ground.namespace])?;
+        .kubectl(&["get", "mpi", "-n", &fixture.namespace])?;
     let mut lines = listed.lines().map(|line| line.split_whitespace());
     let head: Vec<&str> = lines.next().context("no head")?.collect();
     ensure!(
@@ -384,31 +395,31 @@ fn fixtures(kind: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn refusal(ground: &Ground, file: &PathBuf) -> Result<Option<String>> {
+fn refusal(fixture: &ApiFixture, file: &PathBuf) -> Result<Option<String>> {
     let args = ["create", "--dry-run=server", "--validate=false", "-n"];
-    let args = [&args[..], &[&ground.namespace, "-f", "-"]].concat();
+    let args = [&args[..], &[&fixture.namespace, "-f", "-"]].concat();
     let text = fs::read_to_string(file)?;
-    let answer = ground.cluster.kubectl_with(&args, &text);
+    let answer = fixture.cluster.kubectl_with(&args, &text);
     Ok(answer.err().map(|error| format!("{error:#}")))
 }
 
 #[test]
 fn a03_a04_and_a22_bad_jobs_are_refused_by_field_and_good_ones_are_not() -> Result<()> {
-    let ground = ground("bdap")?;
+    let fixture = new_fixture("bdap")?;
     let files = fixtures("refused")?;
     ensure!(files.len() >= 10);
-    ground.at_once(&files, |file| {
+    fixture.at_once(&files, |file| {
         let text = fs::read_to_string(file)?;
         let first = text.lines().next().unwrap_or_default();
         let wanted = first.strip_prefix("# names: ").context("names no field")?;
-        match refusal(&ground, file)? {
+        match refusal(&fixture, file)? {
             None => bail!("{} is accepted", file.display()),
             Some(said) => ensure!(said.contains(wanted.trim()), "{}: {said}", file.display()),
         }
         Ok(())
     })?;
-    ground.at_once(&fixtures("accepted")?, |file| {
-        match refusal(&ground, file)? {
+    fixture.at_once(&fixtures("accepted")?, |file| {
+        match refusal(&fixture, file)? {
             None => Ok(()),
             Some(said) => bail!("{} is refused: {said}", file.display()),
         }

@@ -9,15 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{ApiFixture, SOON, name, uid};
 use e2e::audit::Audit;
 use e2e::figures::say;
-use e2e::ground::{Ground, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::relay::{Moment, Relay};
 use e2e::{condition, wait_for};
 use serde_json::json;
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Lives that are lived at the same time.
 const LIVES: usize = 6;
@@ -36,10 +36,10 @@ struct Life {
 /// What of the job exists, by resource and name: the UID.
 type Children = BTreeMap<String, String>;
 
-fn children(ground: &Ground) -> Result<Children> {
+fn children(fixture: &ApiFixture) -> Result<Children> {
     let mut found = Children::new();
     for resource in ["services", "configmaps", "secrets", "jobs", "pods"] {
-        for object in ground.list(resource)? {
+        for object in fixture.list(resource)? {
             let owned = object["metadata"]["ownerReferences"][0]["kind"] == "MPIJob";
             if owned {
                 found.insert(
@@ -69,8 +69,8 @@ fn is_complete(children: &Children) -> bool {
     wanted.len() == children.len() && wanted.iter().all(|name| children.contains_key(name))
 }
 
-fn has_certificates(ground: &Ground) -> Result<bool> {
-    Ok(children(ground)?.contains_key("secrets pi-agent"))
+fn has_certificates(fixture: &ApiFixture) -> Result<bool> {
+    Ok(children(fixture)?.contains_key("secrets pi-agent"))
 }
 
 /// Waits until something holds, or the operator was killed.
@@ -87,34 +87,34 @@ fn unless_killed<T>(
 }
 
 /// The operator's first stretch of a job's life: until the end, or until it is killed.
-fn first_stretch(ground: &Ground, relay: &Relay) -> Result<()> {
+fn first_stretch(fixture: &ApiFixture, relay: &Relay) -> Result<()> {
     // In this transport a life has every kind of write.
     let job = MpiJob::named("pi").with("/spec/muster/transport", "Agent");
-    ground.submit(&job.workers(2).clean_pod_policy("Running"))?;
+    fixture.submit(&job.workers(2).clean_pod_policy("Running"))?;
     let started = unless_killed(relay, "the start", || {
-        let created = condition(&ground.job("pi")?, "Created") == Some("True");
-        Ok((created && is_complete(&children(ground)?)).then_some(()))
+        let created = condition(&fixture.job("pi")?, "Created") == Some("True");
+        Ok((created && is_complete(&children(fixture)?)).then_some(()))
     })?;
     if started.is_none() || !is_quiet(relay) {
         return Ok(());
     }
     let pods = unless_killed(relay, "a launcher's pod", || {
-        Ok(Some(ground.pods("pi", "launcher")?).filter(|pods| !pods.is_empty()))
+        Ok(Some(fixture.pods("pi", "launcher")?).filter(|pods| !pods.is_empty()))
     })?;
     if pods.is_none() {
         return Ok(());
     }
-    ground.run("pi", WORKERS)?;
+    fixture.run("pi", WORKERS)?;
     let running = unless_killed(relay, "Running", || {
-        Ok((condition(&ground.job("pi")?, "Running") == Some("True")).then_some(()))
+        Ok((condition(&fixture.job("pi")?, "Running") == Some("True")).then_some(()))
     })?;
     if running.is_none() || !is_quiet(relay) {
         return Ok(());
     }
-    ground.finish("pi")?;
+    fixture.finish("pi")?;
     unless_killed(relay, "the end", || {
-        let over = condition(&ground.job("pi")?, "Succeeded") == Some("True");
-        let clean = ground.pods("pi", "worker")?.is_empty() && !has_certificates(ground)?;
+        let over = condition(&fixture.job("pi")?, "Succeeded") == Some("True");
+        let clean = fixture.pods("pi", "worker")?.is_empty() && !has_certificates(fixture)?;
         Ok((over && clean).then_some(()))
     })?;
     is_quiet(relay);
@@ -135,36 +135,36 @@ fn is_quiet(relay: &Relay) -> bool {
 }
 
 /// Another operator takes up what is left, and the job must come to its end.
-fn second_stretch(ground: &Ground, before: &Children) -> Result<()> {
-    let was_over = condition(&ground.job("pi")?, "Succeeded") == Some("True");
-    let launcher_over = !ground.pods("pi", "launcher")?.is_empty()
-        && ground
+fn second_stretch(fixture: &ApiFixture, before: &Children) -> Result<()> {
+    let was_over = condition(&fixture.job("pi")?, "Succeeded") == Some("True");
+    let launcher_over = !fixture.pods("pi", "launcher")?.is_empty()
+        && fixture
             .pods("pi", "launcher")?
             .iter()
             .all(|pod| pod["status"]["phase"] == "Succeeded");
-    let _operator = ground.operator()?;
+    let _operator = fixture.operator()?;
     if !was_over && !launcher_over {
         wait_for("the start after the crash", SOON, || {
-            let now = children(ground)?;
+            let now = children(fixture)?;
             ensure!(is_complete(&now), "there are {now:?}");
-            let job = ground.job("pi")?;
+            let job = fixture.job("pi")?;
             Ok((condition(&job, "Created") == Some("True")).then_some(()))
         })?;
-        let now = children(ground)?;
+        let now = children(fixture)?;
         for (child, uid) in before {
             ensure!(
                 now.get(child) == Some(uid),
                 "{child} was replaced after the crash"
             );
         }
-        ground.run("pi", WORKERS)?;
-        ground.await_condition("pi", "Running")?;
-        ground.finish("pi")?;
+        fixture.run("pi", WORKERS)?;
+        fixture.await_condition("pi", "Running")?;
+        fixture.finish("pi")?;
     }
-    let job = ground.await_condition("pi", "Succeeded")?;
-    ground.await_pods("pi", "worker", 0)?;
+    let job = fixture.await_condition("pi", "Succeeded")?;
+    fixture.await_pods("pi", "worker", 0)?;
     wait_for("the certificates to go", SOON, || {
-        Ok((!has_certificates(ground)?).then_some(()))
+        Ok((!has_certificates(fixture)?).then_some(()))
     })?;
     ensure!(condition(&job, "Failed").is_none(), "{}", job["status"]);
     let counters = &job["status"]["replicaStatuses"];
@@ -172,7 +172,7 @@ fn second_stretch(ground: &Ground, before: &Children) -> Result<()> {
         *counters == json!({"Launcher": {"succeeded": 1}, "Worker": {}}),
         "{counters}"
     );
-    let left = children(ground)?;
+    let left = children(fixture)?;
     ensure!(left.len() == 3, "Service, ConfigMap and Job stay: {left:?}");
     for (child, uid) in left {
         ensure!(
@@ -184,9 +184,9 @@ fn second_stretch(ground: &Ground, before: &Children) -> Result<()> {
 }
 
 /// Nothing was ever made twice, by either operator, and neither saw anything wrong.
-fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
+fn assert_made_once(fixture: &ApiFixture, audit: &Audit) -> Result<()> {
     let mut made: BTreeMap<String, usize> = BTreeMap::new();
-    for request in audit.writes_of(&ground.account.user)? {
+    for request in audit.writes_of(&fixture.account.user)? {
         if request.verb == "create" && request.code < 300 && request.resource != "events" {
             *made
                 .entry(format!("{} {}", request.resource, request.name))
@@ -197,7 +197,7 @@ fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
         made.len() == 4 + WORKERS && made.values().all(|times| *times == 1),
         "{made:?}"
     );
-    let warnings = ground
+    let warnings = fixture
         .events("pi")?
         .into_iter()
         .filter(|event| event["type"] != "Normal");
@@ -210,26 +210,26 @@ fn assert_made_once(ground: &Ground, audit: &Audit) -> Result<()> {
 }
 
 fn live(trap: Option<(usize, Moment)>) -> Result<Life> {
-    let ground = ground("crash")?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let relay = Relay::open(ground.api.clone())?;
-    let kubeconfig = ground.account.kubeconfig_through(relay.address)?;
-    let operator = ground.operator_of(&ground.account, &kubeconfig)?;
+    let fixture = new_fixture("crash")?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let relay = Relay::open(fixture.api.clone())?;
+    let kubeconfig = fixture.account.kubeconfig_through(relay.address)?;
+    let operator = fixture.operator_of(&fixture.account, &kubeconfig)?;
     operator.await_leading()?;
     if let Some((nth, moment)) = trap {
         relay.trap(nth, moment, operator.killer());
     }
-    first_stretch(&ground, &relay)?;
+    first_stretch(&fixture, &relay)?;
     let killed = relay.sprung();
     if killed {
         wait_for("the operator to be dead", SOON, || operator.ended())?;
-        let before = children(&ground)?;
-        release_lease(&ground)?;
-        second_stretch(&ground, &before)?;
+        let before = children(&fixture)?;
+        release_lease(&fixture)?;
+        second_stretch(&fixture, &before)?;
     } else {
         operator.assert_alive()?;
     }
-    assert_made_once(&ground, &audit)?;
+    assert_made_once(&fixture, &audit)?;
     Ok(Life {
         writes: relay.writes(),
         killed,
@@ -237,11 +237,11 @@ fn live(trap: Option<(usize, Moment)>) -> Result<Life> {
 }
 
 /// The dead cannot hand their lease over, and nobody here waits for it to run out.
-fn release_lease(ground: &Ground) -> Result<()> {
+fn release_lease(fixture: &ApiFixture) -> Result<()> {
     let free = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
-    ground
+    fixture
         .api
-        .merge(&ground.path("leases", "mpi-operator"), &free)?;
+        .merge(&fixture.path("leases", "mpi-operator"), &free)?;
     Ok(())
 }
 

@@ -5,94 +5,94 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{ApiFixture, PodState, SOON, uid};
 use e2e::flyte::{Phase, Template, finalized};
-use e2e::ground::{Ground, PodState, SOON, uid};
 use e2e::wait_for;
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Flyte makes an error of a job that has no start time after this.
 const FLYTES_PATIENCE: Duration = Duration::from_secs(60);
 
-fn path(ground: &Ground, job: &str) -> String {
-    let namespace = &ground.namespace;
+fn path(fixture: &ApiFixture, job: &str) -> String {
+    let namespace = &fixture.namespace;
     let path = format!("/apis/kubeflow.org/v1/namespaces/{namespace}/mpijobs/{job}");
     path.trim_end_matches('/').to_owned()
 }
 
-fn live(ground: &Ground, job: &str) -> Result<Value> {
-    let found = ground.api.get(&path(ground, job))?;
+fn live(fixture: &ApiFixture, job: &str) -> Result<Value> {
+    let found = fixture.api.get(&path(fixture, job))?;
     found.with_context(|| format!("job {job} is gone"))
 }
 
 /// A task of the documentation, whose job has dots in its name as Flyte's may have.
-fn submitted(ground: &Ground, name: &str) -> Result<Template> {
+fn submitted(fixture: &ApiFixture, name: &str) -> Result<Template> {
     let template = Template::of_task("mpi_task", "flyte.invalid/horovod:1")?;
-    let job = template.build(&ground.namespace, name)?;
-    ground.api.create(&path(ground, ""), &job)?;
+    let job = template.build(&fixture.namespace, name)?;
+    fixture.api.create(&path(fixture, ""), &job)?;
     Ok(template)
 }
 
-fn await_phase(ground: &Ground, template: &Template, job: &str, phase: &str) -> Result<Phase> {
+fn await_phase(fixture: &ApiFixture, template: &Template, job: &str, phase: &str) -> Result<Phase> {
     wait_for(&format!("Flyte to read {phase}"), SOON, || {
-        let read = template.phase(&live(ground, job)?)?;
+        let read = template.phase(&live(fixture, job)?)?;
         Ok(Some(read).filter(|read| read.phase == phase))
     })
 }
 
 /// Makes workers and launcher run.
-fn run(ground: &Ground, job: &str) -> Result<Vec<Value>> {
-    let workers = ground.await_pods(job, "worker", 2)?;
-    ground.set(&workers, PodState::Ready)?;
-    let launcher = ground.await_pods(job, "master", 1)?;
-    ground.set(&launcher, PodState::Ready)?;
+fn run(fixture: &ApiFixture, job: &str) -> Result<Vec<Value>> {
+    let workers = fixture.await_pods(job, "worker", 2)?;
+    fixture.set(&workers, PodState::Ready)?;
+    let launcher = fixture.await_pods(job, "master", 1)?;
+    fixture.set(&launcher, PodState::Ready)?;
     Ok(launcher)
 }
 
 #[test]
 fn a_task_is_queued_then_runs_then_succeeds() -> Result<()> {
-    let ground = ground("flyte")?;
+    let fixture = new_fixture("flyte")?;
     let name = "a2b3.n0-0";
-    let template = submitted(&ground, name)?;
+    let template = submitted(&fixture, name)?;
     // Before any operator has seen it: Flyte must not take that for an error.
-    let read = template.phase(&live(&ground, name)?)?;
+    let read = template.phase(&live(&fixture, name)?)?;
     ensure!(
         read.phase == "Queued" && read.reason == "JobCreated",
         "{read:?}"
     );
-    let _operator = ground.operator()?;
-    let started = ground.await_job(name, "a start time", SOON, |job| {
+    let _operator = fixture.operator()?;
+    let started = fixture.await_job(name, "a start time", SOON, |job| {
         job["status"]["startTime"].is_string()
     })?;
     ensure!(SOON < FLYTES_PATIENCE);
     ensure!(template.phase(&started)?.phase == "Queued");
 
-    let launcher = run(&ground, name)?;
-    await_phase(&ground, &template, name, "Running")?;
-    ground.set(&launcher, PodState::Succeeded)?;
-    await_phase(&ground, &template, name, "Success")?;
+    let launcher = run(&fixture, name)?;
+    await_phase(&fixture, &template, name, "Running")?;
+    fixture.set(&launcher, PodState::Succeeded)?;
+    await_phase(&fixture, &template, name, "Success")?;
     Ok(())
 }
 
 #[test]
 fn what_ends_in_the_second_it_began_is_read_as_ended() -> Result<()> {
-    let ground = ground("flyte")?;
-    let template = submitted(&ground, "quick")?;
-    let _operator = ground.operator()?;
-    let launcher = run(&ground, "quick")?;
-    ground.set(&launcher, PodState::Succeeded)?;
-    await_phase(&ground, &template, "quick", "Success")?;
+    let fixture = new_fixture("flyte")?;
+    let template = submitted(&fixture, "quick")?;
+    let _operator = fixture.operator()?;
+    let launcher = run(&fixture, "quick")?;
+    fixture.set(&launcher, PodState::Succeeded)?;
+    await_phase(&fixture, &template, "quick", "Success")?;
     Ok(())
 }
 
 #[test]
 fn workers_sleep_although_flyte_gives_them_the_launchers_words() -> Result<()> {
-    let ground = ground("flyte")?;
-    let _template = submitted(&ground, "words")?;
-    let _operator = ground.operator()?;
-    let workers = ground.await_pods("words", "worker", 2)?;
-    let launcher = ground.await_pods("words", "master", 1)?;
+    let fixture = new_fixture("flyte")?;
+    let _template = submitted(&fixture, "words")?;
+    let _operator = fixture.operator()?;
+    let workers = fixture.await_pods("words", "worker", 2)?;
+    let launcher = fixture.await_pods("words", "master", 1)?;
     let words = |pod: &Value| {
         let container = &pod["spec"]["containers"][0];
         format!("{} {}", container["command"], container["args"])
@@ -115,14 +115,14 @@ fn workers_sleep_although_flyte_gives_them_the_launchers_words() -> Result<()> {
 
 #[test]
 fn a_failure_reaches_flytes_user_with_reason_and_message() -> Result<()> {
-    let ground = ground("flyte")?;
-    let template = submitted(&ground, "bad")?;
-    let _operator = ground.operator()?;
-    let launcher = run(&ground, "bad")?;
-    await_phase(&ground, &template, "bad", "Running")?;
-    ground.set(&launcher, e2e::ground::FAILED)?;
-    let read = await_phase(&ground, &template, "bad", "RetryableFailure")?;
-    let job = ground.await_condition("bad", "Failed")?;
+    let fixture = new_fixture("flyte")?;
+    let template = submitted(&fixture, "bad")?;
+    let _operator = fixture.operator()?;
+    let launcher = run(&fixture, "bad")?;
+    await_phase(&fixture, &template, "bad", "Running")?;
+    fixture.set(&launcher, e2e::api_fixture::FAILED)?;
+    let read = await_phase(&fixture, &template, "bad", "RetryableFailure")?;
+    let job = fixture.await_condition("bad", "Failed")?;
     let conditions = job["status"]["conditions"].as_array();
     let failed = conditions
         .into_iter()
@@ -142,37 +142,37 @@ fn a_failure_reaches_flytes_user_with_reason_and_message() -> Result<()> {
 
 #[test]
 fn a_suspended_task_is_queued_and_runs_when_it_may() -> Result<()> {
-    let ground = ground("flyte")?;
-    let template = submitted(&ground, "held")?;
-    let _operator = ground.operator()?;
-    run(&ground, "held")?;
-    await_phase(&ground, &template, "held", "Running")?;
+    let fixture = new_fixture("flyte")?;
+    let template = submitted(&fixture, "held")?;
+    let _operator = fixture.operator()?;
+    run(&fixture, "held")?;
+    await_phase(&fixture, &template, "held", "Running")?;
     // As Kueue takes its quota back.
     let suspend = |suspend: bool| json!({"spec": {"runPolicy": {"suspend": suspend}}});
-    ground.edit("held", &suspend(true))?;
-    ground.await_condition("held", "Suspended")?;
-    await_phase(&ground, &template, "held", "Queued")?;
-    ground.edit("held", &suspend(false))?;
-    run(&ground, "held")?;
-    await_phase(&ground, &template, "held", "Running")?;
+    fixture.edit("held", &suspend(true))?;
+    fixture.await_condition("held", "Suspended")?;
+    await_phase(&fixture, &template, "held", "Queued")?;
+    fixture.edit("held", &suspend(false))?;
+    run(&fixture, "held")?;
+    await_phase(&fixture, &template, "held", "Running")?;
     Ok(())
 }
 
 #[test]
 fn flyte_takes_its_finalizer_off_and_changes_nothing_else() -> Result<()> {
-    let ground = ground("flyte")?;
-    let template = submitted(&ground, "done")?;
-    let operator = ground.operator()?;
-    let launcher = run(&ground, "done")?;
-    ground.set(&launcher, PodState::Succeeded)?;
-    await_phase(&ground, &template, "done", "Success")?;
-    let before = live(&ground, "done")?;
+    let fixture = new_fixture("flyte")?;
+    let template = submitted(&fixture, "done")?;
+    let operator = fixture.operator()?;
+    let launcher = run(&fixture, "done")?;
+    fixture.set(&launcher, PodState::Succeeded)?;
+    await_phase(&fixture, &template, "done", "Success")?;
+    let before = live(&fixture, "done")?;
     ensure!(before["metadata"]["finalizers"] == json!(["flyte.org/finalizer-k8s"]));
 
     let written = finalized(&before)?;
-    let answer = ground
+    let answer = fixture
         .api
-        .send("PUT", &path(&ground, "done"), Some(&written))?;
+        .send("PUT", &path(&fixture, "done"), Some(&written))?;
     let after = answer.accepted()?;
     ensure!(after["metadata"]["finalizers"].is_null());
     ensure!(
@@ -180,7 +180,7 @@ fn flyte_takes_its_finalizer_off_and_changes_nothing_else() -> Result<()> {
         "a PUT of the job wrote its status"
     );
     ensure!(template.phase(&after)?.phase == "Success");
-    let again = ground.await_pods("done", "master", 1)?;
+    let again = fixture.await_pods("done", "master", 1)?;
     ensure!(
         uid(&again[0]) == uid(&launcher[0]),
         "the launcher was made again"

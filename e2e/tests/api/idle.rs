@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use e2e::api_fixture::{ApiFixture, SOON};
 use e2e::audit::{Audit, Request, table};
 use e2e::figures::say;
-use e2e::ground::{Ground, SOON};
 use e2e::jobs::MpiJob;
 use e2e::operator::program;
 use e2e::{condition, wait_for};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// An idle operator is watched for so long…
 const IDLE: Duration = Duration::from_secs(60);
@@ -31,34 +31,34 @@ fn job_names() -> Vec<String> {
 
 /// Brings all jobs to where a condition holds.
 fn bring(
-    ground: &Ground,
+    fixture: &ApiFixture,
     kind: &str,
-    act: impl Fn(&Ground, &str) -> Result<()> + Sync,
+    act: impl Fn(&ApiFixture, &str) -> Result<()> + Sync,
 ) -> Result<()> {
-    ground.at_once(&job_names(), |job| {
-        act(ground, job)?;
-        ground.await_condition(job, kind)?;
+    fixture.at_once(&job_names(), |job| {
+        act(fixture, job)?;
+        fixture.await_condition(job, kind)?;
         Ok(())
     })
 }
 
 /// What the operator writes in this time.
-fn written_in(ground: &Ground, time: Duration) -> Result<Vec<Request>> {
-    let audit = Audit::from_now(&ground.cluster)?;
+fn written_in(fixture: &ApiFixture, time: Duration) -> Result<Vec<Request>> {
+    let audit = Audit::from_now(&fixture.cluster)?;
     std::thread::sleep(time);
-    audit.writes_of(&ground.account.user)
+    audit.writes_of(&fixture.account.user)
 }
 
 #[test]
 fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()> {
-    let ground = ground("idle")?;
-    let operator = ground.operator()?;
-    bring(&ground, "Running", |ground, job| {
-        ground.submit(&MpiJob::named(job).workers(2).clean_pod_policy("Running"))?;
-        ground.run(job, 2)
+    let fixture = new_fixture("idle")?;
+    let operator = fixture.operator()?;
+    bring(&fixture, "Running", |fixture, job| {
+        fixture.submit(&MpiJob::named(job).workers(2).clean_pod_policy("Running"))?;
+        fixture.run(job, 2)
     })?;
     for job in job_names() {
-        ground.await_job(&job, "its counters", SOON, |job| {
+        fixture.await_job(&job, "its counters", SOON, |job| {
             job["status"]["replicaStatuses"]["Worker"]["active"] == 2
         })?;
     }
@@ -66,10 +66,10 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
     operator.terminate()?;
     wait_for("the operator to end", SOON, || operator.ended())?;
 
-    let audit = Audit::from_now(&ground.cluster)?;
-    let operator = ground.operator()?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let operator = fixture.operator()?;
     std::thread::sleep(RESTARTED);
-    let writes = audit.writes_of(&ground.account.user)?;
+    let writes = audit.writes_of(&fixture.account.user)?;
     say(&format!(
         "restarted with {JOBS} running jobs: {} writes in {RESTARTED:?}",
         writes.len()
@@ -80,13 +80,13 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
         table(&writes)
     );
 
-    bring(&ground, "Succeeded", Ground::finish)?;
+    bring(&fixture, "Succeeded", ApiFixture::finish)?;
     for job in job_names() {
-        ground.await_pods(&job, "worker", 0)?;
-        ensure!(condition(&ground.job(&job)?, "Succeeded") == Some("True"));
+        fixture.await_pods(&job, "worker", 0)?;
+        ensure!(condition(&fixture.job(&job)?, "Succeeded") == Some("True"));
     }
     std::thread::sleep(SETTLED);
-    let writes = written_in(&ground, IDLE)?;
+    let writes = written_in(&fixture, IDLE)?;
     say(&format!(
         "idle with {JOBS} finished jobs: {} writes in {IDLE:?}",
         writes.len()

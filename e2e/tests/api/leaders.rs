@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{SOON, name, new_namespace, uid};
 use e2e::audit::{Audit, Request, table};
 use e2e::figures::say;
-use e2e::ground::{SOON, name, new_namespace, uid};
 use e2e::jobs::MpiJob;
 use e2e::operator::Account;
 use e2e::{condition, wait_for};
 use serde_json::Value;
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// A standby looks every two seconds.
 const TAKEOVER_MAX: Duration = Duration::from_secs(8);
@@ -75,39 +75,39 @@ fn await_rest(audit: &Audit, users: [&str; 2]) -> Result<()> {
 
 #[test]
 fn two_leaders_make_one_of_each_and_one_verdict() -> Result<()> {
-    let ground = ground("leaders")?;
-    let other_lock = new_namespace(&ground.api, "leaders-lock")?;
-    let other = Account::install(&ground.cluster, &ground.api, &other_lock)?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let first = ground.operator()?;
-    let second = ground.operator_of(&other, &other.kubeconfig)?;
+    let fixture = new_fixture("leaders")?;
+    let other_lock = new_namespace(&fixture.api, "leaders-lock")?;
+    let other = Account::install(&fixture.cluster, &fixture.api, &other_lock)?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let first = fixture.operator()?;
+    let second = fixture.operator_of(&other, &other.kubeconfig)?;
     second.await_leading()?;
 
     let names: Vec<String> = (0..JOBS).map(|index| format!("job-{index}")).collect();
     for job in &names {
-        ground.submit(&MpiJob::named(job).workers(2).clean_pod_policy("Running"))?;
+        fixture.submit(&MpiJob::named(job).workers(2).clean_pod_policy("Running"))?;
     }
     for job in &names {
-        ground.run(job, 2)?;
+        fixture.run(job, 2)?;
     }
     for job in &names {
-        ground.await_condition(job, "Running")?;
-        ground.finish(job)?;
+        fixture.await_condition(job, "Running")?;
+        fixture.finish(job)?;
     }
     let verdicts = names
         .iter()
-        .map(|job| ground.await_condition(job, "Succeeded"));
+        .map(|job| fixture.await_condition(job, "Succeeded"));
     let verdicts = verdicts.collect::<Result<Vec<_>>>()?;
-    await_rest(&audit, [&ground.account.user, &other.user])?;
+    await_rest(&audit, [&fixture.account.user, &other.user])?;
     ensure!(first.leads()? && second.leads()?, "only one of them led");
 
-    let mut requests = audit.requests_in(&ground.namespace)?;
-    let users = [&ground.account.user, &other.user];
+    let mut requests = audit.requests_in(&fixture.namespace)?;
+    let users = [&fixture.account.user, &other.user];
     requests.retain(|request| request.is_write() && users.contains(&&request.user));
     let mut late = 0;
     for job in &verdicts {
         late += assert_made_once(&requests, job)?;
-        let (now, left) = (ground.job(name(job))?, ground.pods(name(job), "worker")?);
+        let (now, left) = (fixture.job(name(job))?, fixture.pods(name(job), "worker")?);
         ensure!(
             now["status"]["conditions"] == job["status"]["conditions"],
             "the verdict changed"
@@ -129,26 +129,26 @@ fn two_leaders_make_one_of_each_and_one_verdict() -> Result<()> {
 
 #[test]
 fn a_leader_that_slept_through_a_life_wakes_and_leaves_the_end_as_it_is() -> Result<()> {
-    let ground = ground("asleep")?;
-    let other_lock = new_namespace(&ground.api, "asleep-lock")?;
-    let other = Account::install(&ground.cluster, &ground.api, &other_lock)?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let sleeper = ground.operator_of(&other, &other.kubeconfig)?;
+    let fixture = new_fixture("asleep")?;
+    let other_lock = new_namespace(&fixture.api, "asleep-lock")?;
+    let other = Account::install(&fixture.cluster, &fixture.api, &other_lock)?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let sleeper = fixture.operator_of(&other, &other.kubeconfig)?;
     sleeper.await_leading()?;
-    let awake = ground.operator()?;
+    let awake = fixture.operator()?;
     sleeper.pause()?;
-    ground.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
-    ground.finish("pi")?;
-    let job = ground.await_condition("pi", "Succeeded")?;
-    ground.await_pods("pi", "worker", 0)?;
+    fixture.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
+    fixture.finish("pi")?;
+    let job = fixture.await_condition("pi", "Succeeded")?;
+    fixture.await_pods("pi", "worker", 0)?;
 
     sleeper.wake()?;
-    await_rest(&audit, [&ground.account.user, &other.user])?;
+    await_rest(&audit, [&fixture.account.user, &other.user])?;
     // One that slept longer than its lease has ended itself, which is as well.
     awake.assert_alive()?;
-    let late = assert_made_once(&audit.requests_in(&ground.namespace)?, &job)?;
+    let late = assert_made_once(&audit.requests_in(&fixture.namespace)?, &job)?;
     let after = audit.writes_of(&other.user)?;
     say(&format!(
         "a leader that slept: {} writes, {late} workers came late",
@@ -160,11 +160,11 @@ fn a_leader_that_slept_through_a_life_wakes_and_leaves_the_end_as_it_is() -> Res
         table(&after)
     );
     ensure!(
-        ground.pods("pi", "worker")?.is_empty(),
+        fixture.pods("pi", "worker")?.is_empty(),
         "the job has workers left"
     );
     ensure!(
-        ground.job("pi")?["status"] == job["status"],
+        fixture.job("pi")?["status"] == job["status"],
         "the verdict changed"
     );
     Ok(())
@@ -172,17 +172,17 @@ fn a_leader_that_slept_through_a_life_wakes_and_leaves_the_end_as_it_is() -> Res
 
 #[test]
 fn a_leader_that_is_told_to_stop_hands_over_before_its_lease_ends_and_exits_with_0() -> Result<()> {
-    let ground = ground("takeover")?;
-    let leader = ground.operator()?;
-    let standby = ground.operator_of(&ground.account, &ground.account.kubeconfig)?;
+    let fixture = new_fixture("takeover")?;
+    let leader = fixture.operator()?;
+    let standby = fixture.operator_of(&fixture.account, &fixture.account.kubeconfig)?;
     wait_for("the standby to be up", SOON, || {
         standby.assert_alive()?;
         Ok((standby.health("/healthz")?.0 == 200).then_some(()))
     })?;
-    ground.submit(&MpiJob::named("before").workers(2))?;
-    ground.run("before", 2)?;
-    ground.await_condition("before", "Running")?;
-    let workers = ground.pods("before", "worker")?;
+    fixture.submit(&MpiJob::named("before").workers(2))?;
+    fixture.run("before", 2)?;
+    fixture.await_condition("before", "Running")?;
+    let workers = fixture.pods("before", "worker")?;
     ensure!(!standby.leads()?, "two operators lead with one lease");
 
     let told = Instant::now();
@@ -197,17 +197,17 @@ fn a_leader_that_is_told_to_stop_hands_over_before_its_lease_ends_and_exits_with
     let status = wait_for("the leader to end", STOP_MAX, || leader.ended())?;
     ensure!(status.code() == Some(0), "the leader ended with {status}");
 
-    ground.submit(&MpiJob::named("after").workers(1))?;
-    ground.run("after", 1)?;
-    ground.await_condition("after", "Running")?;
+    fixture.submit(&MpiJob::named("after").workers(1))?;
+    fixture.run("after", 1)?;
+    fixture.await_condition("after", "Running")?;
     let same = |pod: &Value| pod["metadata"]["uid"].clone();
-    let now = ground.pods("before", "worker")?;
+    let now = fixture.pods("before", "worker")?;
     ensure!(
         now.iter().map(same).eq(workers.iter().map(same)),
         "the takeover touched {:?}",
         now.iter().map(name).collect::<Vec<_>>()
     );
-    let lease = ground
+    let lease = fixture
         .get("leases", "mpi-operator")?
         .context("there is no lease")?;
     ensure!(
@@ -221,7 +221,7 @@ fn a_leader_that_is_told_to_stop_hands_over_before_its_lease_ends_and_exits_with
         status.code() == Some(0),
         "the second leader ended with {status}"
     );
-    let lease = ground
+    let lease = fixture
         .get("leases", "mpi-operator")?
         .context("there is no lease")?;
     let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();

@@ -4,30 +4,30 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{ApiFixture, FAILED, PodState, SOON, name, uid};
 use e2e::audit::Audit;
-use e2e::ground::{FAILED, Ground, PodState, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// The Job controller waits ten seconds before it tries a failed launcher again.
 const RETRY_MAX: Duration = Duration::from_secs(40);
 
 /// Waits until the counters of a job read exactly so.
-pub(crate) fn await_counters(ground: &Ground, job: &str, counters: &Value) -> Result<Value> {
-    ground.await_job(job, &format!("counters {counters}"), SOON, |job| {
+pub(crate) fn await_counters(fixture: &ApiFixture, job: &str, counters: &Value) -> Result<Value> {
+    fixture.await_job(job, &format!("counters {counters}"), SOON, |job| {
         job["status"]["replicaStatuses"] == *counters
     })
 }
 
-pub(crate) fn await_events(ground: &Ground, job: &str, reasons: &[&str]) -> Result<()> {
+pub(crate) fn await_events(fixture: &ApiFixture, job: &str, reasons: &[&str]) -> Result<()> {
     let what = format!("the events {reasons:?} of {job}");
     wait_for(&what, SOON, || {
-        Ok((ground.event_reasons(job)? == reasons).then_some(()))
+        Ok((fixture.event_reasons(job)? == reasons).then_some(()))
     })
-    .with_context(|| format!("there are {:?}", ground.event_reasons(job)))
+    .with_context(|| format!("there are {:?}", fixture.event_reasons(job)))
 }
 
 fn volumes(pod: &Value) -> Vec<&str> {
@@ -41,16 +41,16 @@ fn volumes(pod: &Value) -> Vec<&str> {
 type Lasting = [(&'static str, Value); 4];
 
 /// All objects of a new job of two workers are there, are the job's own, and fit together.
-fn assert_whole(ground: &Ground, job: &Value) -> Result<Lasting> {
-    let workers = ground.await_pods("pi", "worker", 2)?;
+fn assert_whole(fixture: &ApiFixture, job: &Value) -> Result<Lasting> {
+    let workers = fixture.await_pods("pi", "worker", 2)?;
     let lasting = [
-        ("services", ground.await_object("services", "pi")?),
+        ("services", fixture.await_object("services", "pi")?),
         (
             "configmaps",
-            ground.await_object("configmaps", "pi-config")?,
+            fixture.await_object("configmaps", "pi-config")?,
         ),
-        ("secrets", ground.await_object("secrets", "pi-ssh")?),
-        ("jobs", ground.await_object("jobs", "pi-launcher")?),
+        ("secrets", fixture.await_object("secrets", "pi-ssh")?),
+        ("jobs", fixture.await_object("jobs", "pi-launcher")?),
     ];
     for child in lasting.iter().map(|(_, child)| child).chain(&workers) {
         let owners = child["metadata"]["ownerReferences"]
@@ -84,33 +84,33 @@ fn assert_whole(ground: &Ground, job: &Value) -> Result<Lasting> {
 
 #[test]
 fn a_job_succeeds_as_clients_expect_step_by_step() -> Result<()> {
-    let ground = ground("success")?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let _operator = ground.operator()?;
-    let job = ground.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
-    await_counters(&ground, "pi", &json!({"Launcher": {}, "Worker": {}}))?;
-    await_events(&ground, "pi", &["MPIJobCreated"])?;
-    let lasting = assert_whole(&ground, &job)?;
+    let fixture = new_fixture("success")?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let _operator = fixture.operator()?;
+    let job = fixture.submit(&MpiJob::named("pi").workers(2).clean_pod_policy("Running"))?;
+    await_counters(&fixture, "pi", &json!({"Launcher": {}, "Worker": {}}))?;
+    await_events(&fixture, "pi", &["MPIJobCreated"])?;
+    let lasting = assert_whole(&fixture, &job)?;
 
-    ground.set(&ground.pods("pi", "worker")?, PodState::Running)?;
+    fixture.set(&fixture.pods("pi", "worker")?, PodState::Running)?;
     await_counters(
-        &ground,
+        &fixture,
         "pi",
         &json!({"Launcher": {}, "Worker": {"active": 2}}),
     )?;
-    let pods = ground.await_pods("pi", "launcher", 1)?;
-    ground.set(&pods, PodState::Running)?;
+    let pods = fixture.await_pods("pi", "launcher", 1)?;
+    fixture.set(&pods, PodState::Running)?;
     await_counters(
-        &ground,
+        &fixture,
         "pi",
         &json!({"Launcher": {"active": 1}, "Worker": {"active": 2}}),
     )?;
-    await_events(&ground, "pi", &["MPIJobCreated", "MPIJobRunning"])?;
-    ensure!(condition(&ground.job("pi")?, "Running") == Some("True"));
+    await_events(&fixture, "pi", &["MPIJobCreated", "MPIJobRunning"])?;
+    ensure!(condition(&fixture.job("pi")?, "Running") == Some("True"));
 
-    ground.finish("pi")?;
-    let job = ground.await_condition("pi", "Succeeded")?;
-    ground.await_pods("pi", "worker", 0)?;
+    fixture.finish("pi")?;
+    let job = fixture.await_condition("pi", "Succeeded")?;
+    fixture.await_pods("pi", "worker", 0)?;
     ensure!(
         condition(&job, "Running") == Some("False"),
         "{}",
@@ -127,12 +127,12 @@ fn a_job_succeeds_as_clients_expect_step_by_step() -> Result<()> {
         job["status"]
     );
     await_events(
-        &ground,
+        &fixture,
         "pi",
         &["MPIJobCreated", "MPIJobRunning", "MPIJobSucceeded"],
     )?;
     for (resource, child) in &lasting {
-        let now = ground
+        let now = fixture
             .get(resource, name(child))?
             .context("a child is gone")?;
         ensure!(
@@ -141,61 +141,61 @@ fn a_job_succeeds_as_clients_expect_step_by_step() -> Result<()> {
             name(child)
         );
     }
-    audit.assert_never_forbidden(&ground.account.user)
+    audit.assert_never_forbidden(&fixture.account.user)
 }
 
 #[test]
 fn a_launcher_that_waits_is_made_when_all_workers_are_ready() -> Result<()> {
-    let ground = ground("waiting")?;
-    let _operator = ground.operator()?;
-    ground.submit(&MpiJob::named("pi").workers(2).wait_for_workers())?;
+    let fixture = new_fixture("waiting")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("pi").workers(2).wait_for_workers())?;
 
-    await_counters(&ground, "pi", &json!({"Worker": {}}))?;
-    let workers = ground.await_pods("pi", "worker", 2)?;
-    ground.set(&workers, PodState::Running)?;
-    await_counters(&ground, "pi", &json!({"Worker": {"active": 2}}))?;
+    await_counters(&fixture, "pi", &json!({"Worker": {}}))?;
+    let workers = fixture.await_pods("pi", "worker", 2)?;
+    fixture.set(&workers, PodState::Running)?;
+    await_counters(&fixture, "pi", &json!({"Worker": {"active": 2}}))?;
     ensure!(
-        ground.get("jobs", "pi-launcher")?.is_none(),
+        fixture.get("jobs", "pi-launcher")?.is_none(),
         "the launcher did not wait for Ready"
     );
-    ground.set(&workers[..1], PodState::Ready)?;
-    ground.await_job("pi", "one worker Ready", SOON, |job| {
+    fixture.set(&workers[..1], PodState::Ready)?;
+    fixture.await_job("pi", "one worker Ready", SOON, |job| {
         job["status"]["muster"]["ready"] == "1/2"
     })?;
     ensure!(
-        ground.get("jobs", "pi-launcher")?.is_none(),
+        fixture.get("jobs", "pi-launcher")?.is_none(),
         "the launcher did not wait for all"
     );
 
-    ground.set(&workers, PodState::Ready)?;
-    ground.await_object("jobs", "pi-launcher")?;
+    fixture.set(&workers, PodState::Ready)?;
+    fixture.await_object("jobs", "pi-launcher")?;
     await_counters(
-        &ground,
+        &fixture,
         "pi",
         &json!({"Launcher": {}, "Worker": {"active": 2}}),
     )?;
-    let pods = ground.await_pods("pi", "launcher", 1)?;
-    ground.set(&pods, PodState::Running)?;
-    ground.await_condition("pi", "Running")?;
-    await_events(&ground, "pi", &["MPIJobCreated", "MPIJobRunning"])
+    let pods = fixture.await_pods("pi", "launcher", 1)?;
+    fixture.set(&pods, PodState::Running)?;
+    fixture.await_condition("pi", "Running")?;
+    await_events(&fixture, "pi", &["MPIJobCreated", "MPIJobRunning"])
 }
 
 #[test]
 fn a_launcher_that_fails_twice_fails_the_job() -> Result<()> {
-    let ground = ground("failure")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("failure")?;
+    let _operator = fixture.operator()?;
     let job = MpiJob::named("pi")
         .workers(2)
         .clean_pod_policy("Running")
         .backoff_limit(1);
-    ground.submit(&job.launcher_restart_policy("Never"))?;
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
+    fixture.submit(&job.launcher_restart_policy("Never"))?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
 
-    let first = ground.await_pods("pi", "launcher", 1)?;
-    ground.set(&first, FAILED)?;
+    let first = fixture.await_pods("pi", "launcher", 1)?;
+    fixture.set(&first, FAILED)?;
     let counters = json!({"Launcher": {"failed": 1}, "Worker": {"active": 2}});
-    let job = await_counters(&ground, "pi", &counters)?;
+    let job = await_counters(&fixture, "pi", &counters)?;
     ensure!(
         condition(&job, "Failed").is_none(),
         "one retry was allowed: {}",
@@ -203,18 +203,18 @@ fn a_launcher_that_fails_twice_fails_the_job() -> Result<()> {
     );
 
     let second = wait_for("a second launcher", RETRY_MAX, || {
-        let pods = ground.pods("pi", "launcher")?;
+        let pods = fixture.pods("pi", "launcher")?;
         Ok(pods.into_iter().find(|pod| uid(pod) != uid(&first[0])))
     })?;
-    ground.set(
+    fixture.set(
         &[second],
         PodState::Failed {
             reason: "Hopeless",
             message: "it cannot work",
         },
     )?;
-    let job = ground.await_condition("pi", "Failed")?;
-    ground.await_pods("pi", "worker", 0)?;
+    let job = fixture.await_condition("pi", "Failed")?;
+    fixture.await_pods("pi", "worker", 0)?;
     ensure!(
         condition(&job, "Running") == Some("False"),
         "{}",
@@ -230,11 +230,11 @@ fn a_launcher_that_fails_twice_fails_the_job() -> Result<()> {
         "{}",
         job["status"]
     );
-    assert_failure_is_told(&ground, &job)
+    assert_failure_is_told(&fixture, &job)
 }
 
 /// Condition and event give the reason and the message of the last launcher's pod.
-fn assert_failure_is_told(ground: &Ground, job: &Value) -> Result<()> {
+fn assert_failure_is_told(fixture: &ApiFixture, job: &Value) -> Result<()> {
     let conditions = job["status"]["conditions"]
         .as_array()
         .context("no conditions")?;
@@ -253,8 +253,8 @@ fn assert_failure_is_told(ground: &Ground, job: &Value) -> Result<()> {
         "MPIJobRunning",
         "BackoffLimitExceeded/Hopeless",
     ];
-    await_events(ground, "pi", &reasons)?;
-    let event = ground.events("pi")?.pop().context("it was just seen")?;
+    await_events(fixture, "pi", &reasons)?;
+    let event = fixture.events("pi")?.pop().context("it was just seen")?;
     ensure!(
         event["type"] == "Warning" && event["message"] == failed["message"],
         "{event}"
@@ -264,40 +264,40 @@ fn assert_failure_is_told(ground: &Ground, job: &Value) -> Result<()> {
 
 #[test]
 fn a_job_that_is_managed_elsewhere_is_left_alone() -> Result<()> {
-    let ground = ground("elsewhere")?;
-    let _operator = ground.operator()?;
-    ground.submit(
+    let fixture = new_fixture("elsewhere")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(
         &MpiJob::named("theirs")
             .workers(2)
             .managed_by("kueue.x-k8s.io/multikueue"),
     )?;
     // By the time that a job submitted later is taken up, theirs would have been too.
-    ground.submit(
+    fixture.submit(
         &MpiJob::named("ours")
             .workers(1)
             .managed_by("kubeflow.org/mpi-operator"),
     )?;
-    ground.run("ours", 1)?;
-    ground.await_condition("ours", "Running")?;
+    fixture.run("ours", 1)?;
+    fixture.await_condition("ours", "Running")?;
 
-    let theirs = ground.job("theirs")?;
+    let theirs = fixture.job("theirs")?;
     ensure!(theirs.get("status").is_none(), "{}", theirs["status"]);
-    ensure!(ground.get("jobs", "theirs-launcher")?.is_none());
-    ensure!(ground.get("services", "theirs")?.is_none());
-    ensure!(ground.get("secrets", "theirs-ssh")?.is_none());
-    ensure!(ground.pods("theirs", "worker")?.is_empty());
-    ensure!(ground.events("theirs")?.is_empty());
+    ensure!(fixture.get("jobs", "theirs-launcher")?.is_none());
+    ensure!(fixture.get("services", "theirs")?.is_none());
+    ensure!(fixture.get("secrets", "theirs-ssh")?.is_none());
+    ensure!(fixture.pods("theirs", "worker")?.is_empty());
+    ensure!(fixture.events("theirs")?.is_empty());
     Ok(())
 }
 
 #[test]
 fn a_deleted_job_takes_all_its_objects_with_it() -> Result<()> {
-    let ground = ground("deletion")?;
-    let _operator = ground.operator()?;
-    let job = ground.submit(&MpiJob::named("pi").workers(2))?;
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
-    ground.api.delete(&ground.path("mpijobs", "pi"))?;
+    let fixture = new_fixture("deletion")?;
+    let _operator = fixture.operator()?;
+    let job = fixture.submit(&MpiJob::named("pi").workers(2))?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
+    fixture.api.delete(&fixture.path("mpijobs", "pi"))?;
     wait_for("the job's objects to be gone", RETRY_MAX, || {
         let mut left = Vec::new();
         for resource in [
@@ -308,7 +308,7 @@ fn a_deleted_job_takes_all_its_objects_with_it() -> Result<()> {
             "jobs",
             "pods",
         ] {
-            let objects = ground.list(resource)?.into_iter();
+            let objects = fixture.list(resource)?.into_iter();
             left.extend(objects.filter(|object| name(object).starts_with("pi")));
         }
         ensure!(

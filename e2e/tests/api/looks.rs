@@ -2,23 +2,23 @@
 //! and waits.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ground::SOON;
+use e2e::api_fixture::SOON;
 use e2e::jobs::MpiJob;
 use serde_json::json;
 
+use super::fixture::new_fixture;
 use super::lifecycle::await_events;
-use super::stage::ground;
 
 /// Of several definitions with jobs of this kind, kubectl takes the bare name for any.
 const JOBS: &str = "mpijobs.kubeflow.org";
 
 #[test]
 fn an_event_has_the_exact_shape_that_clients_match() -> Result<()> {
-    let ground = ground("event")?;
-    let _operator = ground.operator()?;
-    let job = ground.submit(&MpiJob::named("pi").workers(1))?;
-    await_events(&ground, "pi", &["MPIJobCreated"])?;
-    let mut event = ground.events("pi")?.remove(0);
+    let fixture = new_fixture("event")?;
+    let _operator = fixture.operator()?;
+    let job = fixture.submit(&MpiJob::named("pi").workers(1))?;
+    await_events(&fixture, "pi", &["MPIJobCreated"])?;
+    let mut event = fixture.events("pi")?.remove(0);
 
     let metadata = event["metadata"].take();
     let named = metadata["name"].as_str().unwrap_or_default();
@@ -36,7 +36,7 @@ fn an_event_has_the_exact_shape_that_clients_match() -> Result<()> {
             .take()
             .is_string()
     );
-    let namespace = &ground.namespace;
+    let namespace = &fixture.namespace;
     let expected = json!({
         "metadata": null,
         "involvedObject": {
@@ -71,16 +71,16 @@ fn an_event_has_the_exact_shape_that_clients_match() -> Result<()> {
 
 #[test]
 fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
-    let ground = ground("kubectl")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("kubectl")?;
+    let _operator = fixture.operator()?;
     let in_namespace = |words: &[&str]| {
-        ground
+        fixture
             .cluster
-            .kubectl(&[&["-n", ground.namespace.as_str()], words].concat())
+            .kubectl(&[&["-n", fixture.namespace.as_str()], words].concat())
     };
-    ground.submit(&MpiJob::named("pi").workers(2))?;
-    ground.run("pi", 2)?;
-    ground.await_job("pi", "2/2", SOON, |job| {
+    fixture.submit(&MpiJob::named("pi").workers(2))?;
+    fixture.run("pi", 2)?;
+    fixture.await_job("pi", "2/2", SOON, |job| {
         job["status"]["muster"]["phase"] == "Running" && job["status"]["muster"]["ready"] == "2/2"
     })?;
     let table = in_namespace(&["get", JOBS])?;
@@ -94,7 +94,7 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
     );
     ensure!(lines[1][..3] == ["pi", "Running", "2/2"], "{table}");
 
-    ground.finish("pi")?;
+    fixture.finish("pi")?;
     in_namespace(&[
         "wait",
         "--for=condition=Succeeded",
@@ -114,18 +114,18 @@ fn kubectl_shows_state_and_waits_for_success() -> Result<()> {
 
 #[test]
 fn one_word_lists_the_jobs_of_every_dialect() -> Result<()> {
-    let ground = ground("kubectl")?;
+    let fixture = new_fixture("kubectl")?;
     let walk = json!({
         "apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "MPIJob",
         "metadata": {"name": "walk"},
         "spec": {"worker": {"cmd": ["walk"], "template": {"spec": {"containers": [
             {"name": "mpi-worker", "image": "w"}]}}}},
     });
-    let namespace = &ground.namespace;
+    let namespace = &fixture.namespace;
     let jobs = format!("/apis/batch.tensorstack.dev/v1beta1/namespaces/{namespace}/mpijobs");
-    ground.api.create(&jobs, &walk)?;
-    ground.submit(&MpiJob::named("pi").workers(1))?;
-    let listed = ground.cluster.kubectl(&["get", "mpi", "-A"])?;
+    fixture.api.create(&jobs, &walk)?;
+    fixture.submit(&MpiJob::named("pi").workers(1))?;
+    let listed = fixture.cluster.kubectl(&["get", "mpi", "-A"])?;
     for job in [
         "mpijob.kubeflow.org/pi",
         "mpijob.batch.tensorstack.dev/walk",
@@ -141,8 +141,8 @@ fn one_word_lists_the_jobs_of_every_dialect() -> Result<()> {
 
 #[test]
 fn kubernetes_own_roles_cover_the_jobs_of_every_dialect() -> Result<()> {
-    let ground = ground("kubectl")?;
-    let namespace = ground.namespace.as_str();
+    let fixture = new_fixture("kubectl")?;
+    let namespace = fixture.namespace.as_str();
     for (role, user) in [("edit", "editor"), ("view", "viewer")] {
         let name = format!("{user}-binding");
         let (role, user) = (format!("--clusterrole={role}"), format!("--user={user}"));
@@ -155,7 +155,7 @@ fn kubernetes_own_roles_cover_the_jobs_of_every_dialect() -> Result<()> {
             &role,
             &user,
         ];
-        ground.cluster.kubectl(&words)?;
+        fixture.cluster.kubectl(&words)?;
     }
     for resource in ["mpijobs.kubeflow.org", "mpijobs.batch.tensorstack.dev"] {
         for (user, verb, allowed) in [
@@ -167,7 +167,7 @@ fn kubernetes_own_roles_cover_the_jobs_of_every_dialect() -> Result<()> {
             let words = [
                 "auth", "can-i", verb, resource, "-n", namespace, "--as", user,
             ];
-            let output = ground.cluster.command(&words).output()?;
+            let output = fixture.cluster.command(&words).output()?;
             let said = String::from_utf8_lossy(&output.stdout);
             ensure!(
                 said.trim() == allowed,

@@ -1,14 +1,14 @@
 //! The numbers that dashboards of the Kubeflow operator read, and the answer that probes get.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ground::{FAILED, PodState};
+use e2e::api_fixture::{FAILED, PodState};
 use e2e::jobs::MpiJob;
 use e2e::operator::Operator;
-use e2e::{ground::SOON, wait_for};
+use e2e::{api_fixture::SOON, wait_for};
 
 use serde_json::json;
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// The value of a series without labels.
 fn number(operator: &Operator, series: &str) -> Result<f64> {
@@ -49,8 +49,8 @@ fn assert_five_families(text: &str) -> Result<()> {
 
 #[test]
 fn each_job_is_counted_once_under_the_names_that_dashboards_know() -> Result<()> {
-    let ground = ground("metrics")?;
-    let operator = ground.operator()?;
+    let fixture = new_fixture("metrics")?;
+    let operator = fixture.operator()?;
     ensure!(operator.health("/healthz")? == (200, "ok".to_owned()));
     for series in [
         "jobs_created_total",
@@ -65,25 +65,25 @@ fn each_job_is_counted_once_under_the_names_that_dashboards_know() -> Result<()>
     ensure!(number(&operator, "mpi_operator_is_leader")? == 1.0);
 
     for good in ["one", "two"] {
-        ground.submit(&MpiJob::named(good).workers(1))?;
-        ground.run(good, 1)?;
-        ground.finish(good)?;
-        ground.await_condition(good, "Succeeded")?;
+        fixture.submit(&MpiJob::named(good).workers(1))?;
+        fixture.run(good, 1)?;
+        fixture.finish(good)?;
+        fixture.await_condition(good, "Succeeded")?;
     }
     let bad = MpiJob::named("three")
         .workers(1)
         .backoff_limit(0)
         .launcher_restart_policy("Never");
-    ground.submit(&bad)?;
-    ground.run("three", 1)?;
-    let launcher = ground.await_pods("three", "launcher", 1)?;
-    ground.set(&launcher, FAILED)?;
-    ground.await_condition("three", "Failed")?;
+    fixture.submit(&bad)?;
+    fixture.run("three", 1)?;
+    let launcher = fixture.await_pods("three", "launcher", 1)?;
+    fixture.set(&launcher, FAILED)?;
+    fixture.await_condition("three", "Failed")?;
     // Whatever happens to a job that is over, it is over only once.
-    let workers = ground.await_pods("one", "worker", 1)?;
-    ground.set(&workers, PodState::Succeeded)?;
-    let edited = ground.edit("one", &json!({"spec": {"slotsPerWorker": 2}}))?;
-    ground.await_job("one", "its edited spec to be seen", SOON, |job| {
+    let workers = fixture.await_pods("one", "worker", 1)?;
+    fixture.set(&workers, PodState::Succeeded)?;
+    let edited = fixture.edit("one", &json!({"spec": {"slotsPerWorker": 2}}))?;
+    fixture.await_job("one", "its edited spec to be seen", SOON, |job| {
         job["status"]["observedGeneration"] == edited["metadata"]["generation"]
     })?;
 
@@ -96,7 +96,7 @@ fn each_job_is_counted_once_under_the_names_that_dashboards_know() -> Result<()>
     for job in ["one", "two", "three"] {
         let info = format!(
             "mpi_operator_job_info{{launcher=\"{job}-launcher\",namespace=\"{}\"}} 1",
-            ground.namespace
+            fixture.namespace
         );
         ensure!(
             text.lines().any(|line| line == info),
@@ -106,7 +106,7 @@ fn each_job_is_counted_once_under_the_names_that_dashboards_know() -> Result<()>
     assert_five_families(&text)?;
     ensure!(operator.health("/healthz")?.0 == 200);
 
-    ground.api.delete(&ground.path("mpijobs", "two"))?;
+    fixture.api.delete(&fixture.path("mpijobs", "two"))?;
     wait_for("the series of a deleted job to go", SOON, || {
         Ok((!operator.metrics()?.contains("\"two-launcher\"")).then_some(()))
     })

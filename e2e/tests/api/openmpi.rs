@@ -5,19 +5,19 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::api_fixture::{ApiFixture, PodState, SOON, name};
 use e2e::condition;
 use e2e::figures::say;
-use e2e::ground::{Ground, PodState, SOON, name};
 use e2e::operator::repository;
 use e2e::wait_for;
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 const END: &str = "/metadata/annotations/muster.dev~1end";
 
-fn path(ground: &Ground, job: &str) -> String {
-    let namespace = &ground.namespace;
+fn path(fixture: &ApiFixture, job: &str) -> String {
+    let namespace = &fixture.namespace;
     format!("/apis/muster.dev/v1alpha1/namespaces/{namespace}/openmpis/{job}")
         .trim_end_matches('/')
         .to_owned()
@@ -32,40 +32,40 @@ fn job(name: &str) -> Value {
     })
 }
 
-fn await_end(ground: &Ground, job: &str, end: &str) -> Result<Value> {
+fn await_end(fixture: &ApiFixture, job: &str, end: &str) -> Result<Value> {
     wait_for(&format!("{job} to be {end}"), SOON, || {
-        let found = ground
+        let found = fixture
             .api
-            .get(&path(ground, job))?
+            .get(&path(fixture, job))?
             .context("the job is gone")?;
         Ok(Some(found).filter(|job| condition(job, end) == Some("True")))
     })
 }
 
-fn run(ground: &Ground, job: &str) -> Result<Vec<Value>> {
-    let workers = ground.await_pods(job, "worker", 2)?;
-    ground.set(&workers, PodState::Ready)?;
-    let master = ground.await_pods(job, "launcher", 1)?;
-    ground.set(&master, PodState::Ready)?;
+fn run(fixture: &ApiFixture, job: &str) -> Result<Vec<Value>> {
+    let workers = fixture.await_pods(job, "worker", 2)?;
+    fixture.set(&workers, PodState::Ready)?;
+    let master = fixture.await_pods(job, "launcher", 1)?;
+    fixture.set(&master, PodState::Ready)?;
     Ok(master)
 }
 
 #[test]
 fn openmpi_a5_a16_a17_objects_are_the_components_and_workers_stay() -> Result<()> {
-    let ground = ground("openmpi")?;
-    let operator = ground.operator()?;
-    ground.api.create(&path(&ground, ""), &job("hello"))?;
-    let master = run(&ground, "hello")?;
+    let fixture = new_fixture("openmpi")?;
+    let operator = fixture.operator()?;
+    fixture.api.create(&path(&fixture, ""), &job("hello"))?;
+    let master = run(&fixture, "hello")?;
     ensure!(name(&master[0]) == "hello-master", "{}", name(&master[0]));
-    let workers = ground.await_pods("hello", "worker", 2)?;
+    let workers = fixture.await_pods("hello", "worker", 2)?;
     ensure!(name(&workers[1]) == "hello-worker-1");
-    let files = ground.await_object("configmaps", "hello-assets")?;
+    let files = fixture.await_object("configmaps", "hello-assets")?;
     let wanted = format!(
         "hello-worker-0.hello.{0} slots=1\nhello-worker-1.hello.{0} slots=1\n",
-        ground.namespace
+        fixture.namespace
     );
     ensure!(files["data"]["hostfile"] == wanted.as_str(), "{files}");
-    let service = ground.await_object("services", "hello")?;
+    let service = fixture.await_object("services", "hello")?;
     ensure!(service["spec"]["ports"][0]["port"] == 12345, "{service}");
     ensure!(
         service["spec"]["selector"] == json!({"app": "hello"}),
@@ -73,15 +73,15 @@ fn openmpi_a5_a16_a17_objects_are_the_components_and_workers_stay() -> Result<()
     );
     ensure!(service["spec"]["clusterIP"] == "None", "{service}");
     ensure!(
-        ground.get("secrets", "hello-ssh")?.is_none(),
+        fixture.get("secrets", "hello-ssh")?.is_none(),
         "it made a key"
     );
     ensure!(workers.iter().all(|pod| pod.pointer(END).is_none()));
 
-    ground.set(&master, PodState::Succeeded)?;
-    await_end(&ground, "hello", "Succeeded")?;
+    fixture.set(&master, PodState::Succeeded)?;
+    await_end(&fixture, "hello", "Succeeded")?;
     wait_for("workers to be told", SOON, || {
-        let workers = ground.pods("hello", "worker")?;
+        let workers = fixture.pods("hello", "worker")?;
         ensure!(workers.len() == 2, "a worker is gone");
         let told = |pod: &Value| pod.pointer(END) == Some(&json!("Succeeded"));
         Ok(workers.iter().all(told).then_some(()))
@@ -91,12 +91,12 @@ fn openmpi_a5_a16_a17_objects_are_the_components_and_workers_stay() -> Result<()
 
 #[test]
 fn openmpi_a16_a_master_that_fails_is_a_job_that_fails() -> Result<()> {
-    let ground = ground("openmpi")?;
-    let _operator = ground.operator()?;
-    ground.api.create(&path(&ground, ""), &job("bad"))?;
-    let master = run(&ground, "bad")?;
-    ground.set(&master, e2e::ground::FAILED)?;
-    let job = await_end(&ground, "bad", "Failed")?;
+    let fixture = new_fixture("openmpi")?;
+    let _operator = fixture.operator()?;
+    fixture.api.create(&path(&fixture, ""), &job("bad"))?;
+    let master = run(&fixture, "bad")?;
+    fixture.set(&master, e2e::api_fixture::FAILED)?;
+    let job = await_end(&fixture, "bad", "Failed")?;
     ensure!(job["status"]["completionTime"].is_string(), "{job}");
     ensure!(job["status"]["muster"]["phase"] == "Failed", "{job}");
     Ok(())
@@ -104,14 +104,14 @@ fn openmpi_a16_a_master_that_fails_is_a_job_that_fails() -> Result<()> {
 
 #[test]
 fn openmpi_a18_deletion_takes_everything_but_the_users_secret() -> Result<()> {
-    let ground = ground("openmpi")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("openmpi")?;
+    let _operator = fixture.operator()?;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
         "stringData": {"id_rsa": "a", "id_rsa.pub": "b", "authorized_keys": "b"}});
-    let made = ground.create("secrets", &secret)?;
-    ground.api.create(&path(&ground, ""), &job("gone"))?;
-    run(&ground, "gone")?;
-    let answer = ground.api.send("DELETE", &path(&ground, "gone"), None)?;
+    let made = fixture.create("secrets", &secret)?;
+    fixture.api.create(&path(&fixture, ""), &job("gone"))?;
+    run(&fixture, "gone")?;
+    let answer = fixture.api.send("DELETE", &path(&fixture, "gone"), None)?;
     answer.accepted()?;
     wait_for("the job's objects to go", SOON, || {
         for (resource, name) in [
@@ -120,7 +120,7 @@ fn openmpi_a18_deletion_takes_everything_but_the_users_secret() -> Result<()> {
             ("pods", "gone-master"),
             ("pods", "gone-worker-1"),
         ] {
-            let held = ground.get(resource, name)?;
+            let held = fixture.get(resource, name)?;
             // Without a kubelet, nobody confirms the end of a pod that was placed.
             if held.is_some_and(|object| object["metadata"]["deletionTimestamp"].is_null()) {
                 return Ok(None);
@@ -128,7 +128,7 @@ fn openmpi_a18_deletion_takes_everything_but_the_users_secret() -> Result<()> {
         }
         Ok(Some(()))
     })?;
-    let kept = ground
+    let kept = fixture
         .get("secrets", "keys")?
         .context("the user's Secret is gone")?;
     ensure!(
@@ -140,8 +140,8 @@ fn openmpi_a18_deletion_takes_everything_but_the_users_secret() -> Result<()> {
 
 #[test]
 fn openmpi_a3_defaults_are_the_components() -> Result<()> {
-    let ground = ground("openmpi")?;
-    let stored = ground.api.create(&path(&ground, ""), &job("stored"))?;
+    let fixture = new_fixture("openmpi")?;
+    let stored = fixture.api.create(&path(&fixture, ""), &job("stored"))?;
     let spec = &stored["spec"];
     for (parameter, default) in [
         ("gpu", json!(0)),
@@ -164,17 +164,17 @@ fn openmpi_a3_defaults_are_the_components() -> Result<()> {
 
 #[test]
 fn openmpi_parameters_cannot_be_changed_because_pods_cannot() -> Result<()> {
-    let ground = ground("openmpi")?;
-    ground.api.create(&path(&ground, ""), &job("fixed"))?;
+    let fixture = new_fixture("openmpi")?;
+    fixture.api.create(&path(&fixture, ""), &job("fixed"))?;
     for (parameter, value) in [
         ("image", json!("j")),
         ("workers", json!(3)),
         ("exec", json!("date")),
     ] {
         let patch = json!({"spec": {parameter: value}});
-        let answer = ground
+        let answer = fixture
             .api
-            .send("PATCH", &path(&ground, "fixed"), Some(&patch))?;
+            .send("PATCH", &path(&fixture, "fixed"), Some(&patch))?;
         let field = format!("spec.{parameter}: cannot be changed");
         ensure!(answer.message().contains(&field), "{answer:?}");
     }
@@ -183,15 +183,15 @@ fn openmpi_parameters_cannot_be_changed_because_pods_cannot() -> Result<()> {
 
 #[test]
 fn openmpi_a_namespace_that_is_not_the_objects_is_marked() -> Result<()> {
-    let ground = ground("openmpi")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("openmpi")?;
+    let _operator = fixture.operator()?;
     let mut elsewhere = job("elsewhere");
     elsewhere["spec"]["namespace"] = "kubeflow".into();
-    ground.api.create(&path(&ground, ""), &elsewhere)?;
+    fixture.api.create(&path(&fixture, ""), &elsewhere)?;
     wait_for("the job to be marked", SOON, || {
-        let job = ground
+        let job = fixture
             .api
-            .get(&path(&ground, "elsewhere"))?
+            .get(&path(&fixture, "elsewhere"))?
             .context("gone")?;
         let muster = &job["status"]["muster"];
         let named = muster["message"]
@@ -214,10 +214,10 @@ fn fixtures(kind: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn refusal(ground: &Ground, file: &PathBuf) -> Result<Option<String>> {
+fn refusal(fixture: &ApiFixture, file: &PathBuf) -> Result<Option<String>> {
     let args = ["create", "--dry-run=server", "--validate=false", "-n"];
-    let args = [&args[..], &[&ground.namespace, "-f", "-"]].concat();
-    let answer = ground
+    let args = [&args[..], &[&fixture.namespace, "-f", "-"]].concat();
+    let answer = fixture
         .cluster
         .kubectl_with(&args, &fs::read_to_string(file)?);
     Ok(answer.err().map(|error| format!("{error:#}")))
@@ -225,21 +225,21 @@ fn refusal(ground: &Ground, file: &PathBuf) -> Result<Option<String>> {
 
 #[test]
 fn openmpi_a4_bad_parameters_are_refused_by_name_and_good_ones_are_not() -> Result<()> {
-    let ground = ground("openmpi")?;
+    let fixture = new_fixture("openmpi")?;
     let files = fixtures("refused")?;
     ensure!(files.len() >= 10);
-    ground.at_once(&files, |file| {
+    fixture.at_once(&files, |file| {
         let text = fs::read_to_string(file)?;
         let first = text.lines().next().unwrap_or_default();
         let wanted = first.strip_prefix("# names: ").context("names no field")?;
-        match refusal(&ground, file)? {
+        match refusal(&fixture, file)? {
             None => bail!("{} is accepted", file.display()),
             Some(said) => ensure!(said.contains(wanted.trim()), "{}: {said}", file.display()),
         }
         Ok(())
     })?;
-    ground.at_once(&fixtures("accepted")?, |file| {
-        match refusal(&ground, file)? {
+    fixture.at_once(&fixtures("accepted")?, |file| {
+        match refusal(&fixture, file)? {
             None => Ok(()),
             Some(said) => bail!("{} is refused: {said}", file.display()),
         }

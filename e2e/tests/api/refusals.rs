@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use e2e::api::collection;
+use e2e::api_fixture::{ApiFixture, SOON, name, uid};
 use e2e::audit::{Audit, Request, table};
 use e2e::figures::say;
-use e2e::ground::{Ground, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::wait_for;
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// A user who looks at a job finds out why it does not start within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -28,8 +28,13 @@ const HOPELESS_TRIES_MAX: usize = 4;
 /// The first word, a correction while the API server still counts, and one for each of three tries.
 const QUOTA_STATUSES_MAX: usize = 5;
 
-fn await_reason(ground: &Ground, job: &str, reason: &str, at_most: Duration) -> Result<String> {
-    let job = ground.await_job(job, reason, at_most, |job| {
+fn await_reason(
+    fixture: &ApiFixture,
+    job: &str,
+    reason: &str,
+    at_most: Duration,
+) -> Result<String> {
+    let job = fixture.await_job(job, reason, at_most, |job| {
         job["status"]["muster"]["reason"] == reason
     })?;
     let conditions = job["status"]["muster"]["conditions"]
@@ -49,11 +54,11 @@ fn await_reason(ground: &Ground, job: &str, reason: &str, at_most: Duration) -> 
         .unwrap_or_default())
 }
 
-fn run_to_success(ground: &Ground, job: &str, workers: usize) -> Result<()> {
-    ground.run(job, workers)?;
-    ground.await_condition(job, "Running")?;
-    ground.finish(job)?;
-    ground.await_condition(job, "Succeeded")?;
+fn run_to_success(fixture: &ApiFixture, job: &str, workers: usize) -> Result<()> {
+    fixture.run(job, workers)?;
+    fixture.await_condition(job, "Running")?;
+    fixture.finish(job)?;
+    fixture.await_condition(job, "Succeeded")?;
     Ok(())
 }
 
@@ -78,9 +83,9 @@ fn assert_patient(job: &str, requests: &[Request]) -> Result<()> {
 #[test]
 fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_mended() -> Result<()>
 {
-    let ground = ground("template")?;
-    let operator = ground.operator()?;
-    let audit = Audit::from_now(&ground.cluster)?;
+    let fixture = new_fixture("template")?;
+    let operator = fixture.operator()?;
+    let audit = Audit::from_now(&fixture.cluster)?;
     let container = |role: &str| format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0");
     let mount = json!([{"name": "data", "mountPath": "/data"}]);
     let bad = [
@@ -110,7 +115,7 @@ fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_men
         let field = format!("{}/{field}", container(role));
         // However many workers are hopeless, one of them shows it.
         let workers = if *job == "no-image" { 64 } else { 2 };
-        ground.submit(
+        fixture.submit(
             &MpiJob::named(job)
                 .workers(workers)
                 .with(&field, value.clone()),
@@ -119,7 +124,7 @@ fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_men
     let end = Instant::now() + TOLD_WITHIN;
     for (job, _, _, _, said) in &bad {
         let left = end.saturating_duration_since(Instant::now());
-        let message = await_reason(&ground, job, "Invalid", left)?;
+        let message = await_reason(&fixture, job, "Invalid", left)?;
         ensure!(
             message.contains(said),
             "{job}: `{said}` is not in {message}"
@@ -128,7 +133,7 @@ fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_men
 
     std::thread::sleep(HOPELESS);
     operator.assert_alive()?;
-    let requests = audit.requests_of(&ground.account.user)?;
+    let requests = audit.requests_of(&fixture.account.user)?;
     for (job, ..) in &bad {
         assert_patient(job, &requests)?;
     }
@@ -142,11 +147,11 @@ fn a_template_that_the_api_server_refuses_is_told_and_not_pressed_and_can_be_men
         let container =
             json!([{"name": "main", "image": "nowhere.invalid/none:0", *field: mended}]);
         let template = json!({"template": {"spec": {"containers": container}}});
-        ground.edit(
+        fixture.edit(
             job,
             &json!({"spec": {"mpiReplicaSpecs": {*role: template}}}),
         )?;
-        run_to_success(&ground, job, if *job == "no-image" { 64 } else { 2 })?;
+        run_to_success(&fixture, job, if *job == "no-image" { 64 } else { 2 })?;
     }
     Ok(())
 }
@@ -194,7 +199,7 @@ fn foreign_objects() -> [Foreign; 5] {
 }
 
 /// Stores the objects, and returns them as they are once nobody has anything to add to them.
-fn store(ground: &Ground, foreign: &[Foreign]) -> Result<Vec<Option<Value>>> {
+fn store(fixture: &ApiFixture, foreign: &[Foreign]) -> Result<Vec<Option<Value>>> {
     for Foreign {
         resource,
         name,
@@ -204,25 +209,25 @@ fn store(ground: &Ground, foreign: &[Foreign]) -> Result<Vec<Option<Value>>> {
     {
         let mut object = object.clone();
         object["metadata"] = json!({"name": name});
-        ground.create(resource, &object)?;
+        fixture.create(resource, &object)?;
     }
     // The Job controller says once that it is suspended.
     wait_for("the foreign Job to be at rest", SOON, || {
-        let job = ground.get("jobs", "job-launcher")?;
+        let job = fixture.get("jobs", "job-launcher")?;
         Ok(job.filter(|job| !job["status"]["conditions"].is_null()))
     })?;
     foreign
         .iter()
-        .map(|Foreign { resource, name, .. }| ground.get(resource, name))
+        .map(|Foreign { resource, name, .. }| fixture.get(resource, name))
         .collect()
 }
 
 /// The job says who holds which name, and announces it once.
-fn assert_told(ground: &Ground, Foreign { job, name, .. }: &Foreign) -> Result<()> {
-    let message = await_reason(ground, job, "NameTaken", SOON)?;
+fn assert_told(fixture: &ApiFixture, Foreign { job, name, .. }: &Foreign) -> Result<()> {
+    let message = await_reason(fixture, job, "NameTaken", SOON)?;
     ensure!(message.contains(name), "{job}: {name} is not in {message}");
     let told = wait_for(&format!("an event of {job}"), SOON, || {
-        let reasons = ground.event_reasons(job)?;
+        let reasons = fixture.event_reasons(job)?;
         Ok(reasons
             .iter()
             .any(|reason| reason == "ErrResourceExists")
@@ -238,23 +243,23 @@ fn assert_told(ground: &Ground, Foreign { job, name, .. }: &Foreign) -> Result<(
 
 #[test]
 fn a_name_that_somebody_else_holds_is_waited_for_and_never_touched() -> Result<()> {
-    let ground = ground("names")?;
+    let fixture = new_fixture("names")?;
     let foreign = foreign_objects();
-    let before = store(&ground, &foreign)?;
-    let _operator = ground.operator()?;
+    let before = store(&fixture, &foreign)?;
+    let _operator = fixture.operator()?;
     for Foreign { job, .. } in &foreign {
-        ground.submit(&MpiJob::named(job).workers(2))?;
+        fixture.submit(&MpiJob::named(job).workers(2))?;
     }
     for foreign in &foreign {
-        assert_told(&ground, foreign)?;
+        assert_told(&fixture, foreign)?;
     }
     for (Foreign { resource, name, .. }, before) in foreign.iter().zip(&before) {
         ensure!(
-            ground.get(resource, name)? == *before,
+            fixture.get(resource, name)? == *before,
             "{resource} {name} was changed"
         );
-        let path = ground.path(resource, name);
-        ground
+        let path = fixture.path(resource, name);
+        fixture
             .api
             .delete(&format!("{path}?propagationPolicy=Background"))?;
     }
@@ -262,9 +267,9 @@ fn a_name_that_somebody_else_holds_is_waited_for_and_never_touched() -> Result<(
     for Foreign { job, .. } in &foreign {
         let left = end.saturating_duration_since(Instant::now());
         wait_for(&format!("job {job} to go on"), left, || {
-            let launcher = ground.get("jobs", &format!("{job}-launcher"))?;
+            let launcher = fixture.get("jobs", &format!("{job}-launcher"))?;
             let owned = launcher.is_some_and(|job| job["metadata"]["ownerReferences"].is_array());
-            Ok((owned && ground.pods(job, "worker")?.len() == 2).then_some(()))
+            Ok((owned && fixture.pods(job, "worker")?.len() == 2).then_some(()))
         })?;
     }
     say(&format!(
@@ -272,29 +277,29 @@ fn a_name_that_somebody_else_holds_is_waited_for_and_never_touched() -> Result<(
         freed.elapsed()
     ));
     for Foreign { job, .. } in &foreign {
-        run_to_success(&ground, job, 2)?;
+        run_to_success(&fixture, job, 2)?;
     }
     Ok(())
 }
 
 #[test]
 fn a_full_quota_is_told_and_waited_for() -> Result<()> {
-    let ground = ground("quota")?;
+    let fixture = new_fixture("quota")?;
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "4"}}});
-    ground.create("resourcequotas", &quota)?;
+    fixture.create("resourcequotas", &quota)?;
     wait_for("the quota to be counted", SOON, || {
-        let quota = ground.get("resourcequotas", "few")?;
+        let quota = fixture.get("resourcequotas", "few")?;
         Ok(quota.filter(|quota| quota["status"]["used"]["pods"].is_string()))
     })?;
-    let _operator = ground.operator()?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    ground.submit(&MpiJob::named("pi").workers(16))?;
+    let _operator = fixture.operator()?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    fixture.submit(&MpiJob::named("pi").workers(16))?;
     // The first count may be corrected while the API server still counts.
     wait_for(
         "the job to tell of the quota and of what it has",
         SOON,
         || {
-            let job = ground.get("mpijobs", "pi")?.unwrap_or_default();
+            let job = fixture.get("mpijobs", "pi")?.unwrap_or_default();
             let muster = &job["status"]["muster"];
             let message = muster["message"].as_str().unwrap_or_default();
             let told =
@@ -303,12 +308,12 @@ fn a_full_quota_is_told_and_waited_for() -> Result<()> {
         },
     )?;
     ensure!(
-        ground.get("jobs", "pi-launcher")?.is_none(),
+        fixture.get("jobs", "pi-launcher")?.is_none(),
         "the launcher did not wait for workers"
     );
-    let first = ground.await_pods("pi", "worker", 4)?;
+    let first = fixture.await_pods("pi", "worker", 4)?;
     std::thread::sleep(HOPELESS);
-    let requests = audit.requests_of(&ground.account.user)?;
+    let requests = audit.requests_of(&fixture.account.user)?;
     say(&format!(
         "requests of a job without quota in {HOPELESS:?}:\n{}",
         table(&requests)
@@ -322,17 +327,17 @@ fn a_full_quota_is_told_and_waited_for() -> Result<()> {
         "its status changed {told} times"
     );
 
-    ground.api.delete(&format!(
+    fixture.api.delete(&format!(
         "{}/few",
-        collection(&ground.namespace, "resourcequotas")
+        collection(&fixture.namespace, "resourcequotas")
     ))?;
     wait_for("the job to go on", NOTICED_WITHIN, || {
-        Ok((ground.pods("pi", "worker")?.len() == 16).then_some(()))
+        Ok((fixture.pods("pi", "worker")?.len() == 16).then_some(()))
     })?;
-    let workers = ground.pods("pi", "worker")?;
+    let workers = fixture.pods("pi", "worker")?;
     for first in &first {
         let kept = workers.iter().any(|pod| uid(pod) == uid(first));
         ensure!(kept, "worker {} was replaced", name(first));
     }
-    run_to_success(&ground, "pi", 16)
+    run_to_success(&fixture, "pi", 16)
 }

@@ -2,33 +2,33 @@
 //! Kueue does it (I3 of the Kubeflow operator's suite).
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{ApiFixture, PodState, SOON, uid};
 use e2e::audit::Audit;
-use e2e::ground::{Ground, PodState, SOON, uid};
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
+use super::fixture::new_fixture;
 use super::lifecycle::{await_counters, await_events};
-use super::stage::ground;
 
-fn edit_template(ground: &Ground, template: &Value) -> Result<Value> {
-    ground.edit(
+fn edit_template(fixture: &ApiFixture, template: &Value) -> Result<Value> {
+    fixture.edit(
         "pi",
         &json!({"spec": {"mpiReplicaSpecs": {"Launcher": {"template": template}}}}),
     )
 }
 
-fn suspend(ground: &Ground, suspend: bool) -> Result<Value> {
-    ground.edit("pi", &json!({"spec": {"runPolicy": {"suspend": suspend}}}))
+fn suspend(fixture: &ApiFixture, suspend: bool) -> Result<Value> {
+    fixture.edit("pi", &json!({"spec": {"runPolicy": {"suspend": suspend}}}))
 }
 
 /// Waits for the launcher's Job to be suspended, or to go on.
-fn await_suspend(ground: &Ground, suspended: bool) -> Result<Value> {
+fn await_suspend(fixture: &ApiFixture, suspended: bool) -> Result<Value> {
     wait_for(
         &format!("the launcher's Job to have suspend: {suspended}"),
         SOON,
         || {
-            let launcher = ground
+            let launcher = fixture
                 .get("jobs", "pi-launcher")?
                 .context("there is no launcher")?;
             let now = launcher["spec"]["suspend"].as_bool().unwrap_or(false);
@@ -38,12 +38,12 @@ fn await_suspend(ground: &Ground, suspended: bool) -> Result<Value> {
 }
 
 /// A job that is created suspended has all but pods, and no start time.
-fn assert_held(ground: &Ground) -> Result<()> {
-    let job = ground.await_condition("pi", "Suspended")?;
-    let launcher = ground.await_object("jobs", "pi-launcher")?;
+fn assert_held(fixture: &ApiFixture) -> Result<()> {
+    let job = fixture.await_condition("pi", "Suspended")?;
+    let launcher = fixture.await_object("jobs", "pi-launcher")?;
     ensure!(launcher["spec"]["suspend"] == true);
     ensure!(
-        ground.pods("pi", "worker")?.is_empty(),
+        fixture.pods("pi", "worker")?.is_empty(),
         "a suspended job has workers"
     );
     ensure!(
@@ -60,11 +60,11 @@ fn assert_held(ground: &Ground) -> Result<()> {
         job["status"]["startTime"].is_null(),
         "a job that never ran has a start time"
     );
-    await_events(ground, "pi", &["MPIJobCreated", "MPIJobSuspended"])
+    await_events(fixture, "pi", &["MPIJobCreated", "MPIJobSuspended"])
 }
 
 /// Resumes the job, which was edited: all five directives must reach the launcher.
-fn resume_with_directives(ground: &Ground) -> Result<Value> {
+fn resume_with_directives(fixture: &ApiFixture) -> Result<Value> {
     let edited = json!({
         "metadata": {"labels": {"foo": "bar"}, "annotations": {"note": "one"}},
         "spec": {
@@ -73,10 +73,10 @@ fn resume_with_directives(ground: &Ground) -> Result<Value> {
             "schedulingGates": [{"name": "example.com/gate"}],
         },
     });
-    edit_template(ground, &edited)?;
-    suspend(ground, false)?;
-    ground.await_pods("pi", "worker", 2)?;
-    let launcher = await_suspend(ground, false)?;
+    edit_template(fixture, &edited)?;
+    suspend(fixture, false)?;
+    fixture.await_pods("pi", "worker", 2)?;
+    let launcher = await_suspend(fixture, false)?;
     let template = &launcher["spec"]["template"];
     for key in ["labels", "annotations"] {
         for (name, value) in edited["metadata"][key].as_object().into_iter().flatten() {
@@ -92,12 +92,12 @@ fn resume_with_directives(ground: &Ground) -> Result<Value> {
             "{key}: {template}"
         );
     }
-    let job = ground.await_job("pi", "resumed", SOON, |job| {
+    let job = fixture.await_job("pi", "resumed", SOON, |job| {
         condition(job, "Suspended") == Some("False")
     })?;
     ensure!(job["status"]["startTime"].is_string(), "{}", job["status"]);
     await_events(
-        ground,
+        fixture,
         "pi",
         &["MPIJobCreated", "MPIJobSuspended", "MPIJobResumed"],
     )?;
@@ -105,12 +105,12 @@ fn resume_with_directives(ground: &Ground) -> Result<Value> {
 }
 
 /// Suspends the running job: its pods go, and its counters are zero.
-fn hold_again(ground: &Ground) -> Result<()> {
-    suspend(ground, true)?;
-    ground.await_pods("pi", "worker", 0)?;
-    await_suspend(ground, true)?;
-    ground.await_pods("pi", "launcher", 0)?;
-    let job = await_counters(ground, "pi", &json!({"Launcher": {}, "Worker": {}}))?;
+fn hold_again(fixture: &ApiFixture) -> Result<()> {
+    suspend(fixture, true)?;
+    fixture.await_pods("pi", "worker", 0)?;
+    await_suspend(fixture, true)?;
+    fixture.await_pods("pi", "launcher", 0)?;
+    let job = await_counters(fixture, "pi", &json!({"Launcher": {}, "Worker": {}}))?;
     ensure!(
         condition(&job, "Suspended") == Some("True"),
         "{}",
@@ -126,29 +126,29 @@ fn hold_again(ground: &Ground) -> Result<()> {
 
 #[test]
 fn a_job_is_suspended_edited_and_resumed_twice() -> Result<()> {
-    let ground = ground("suspend")?;
-    let audit = Audit::from_now(&ground.cluster)?;
-    let _operator = ground.operator()?;
-    ground.submit(&MpiJob::named("pi").workers(2).suspended())?;
-    assert_held(&ground)?;
-    let launcher = resume_with_directives(&ground)?;
-    ground.run("pi", 2)?;
+    let fixture = new_fixture("suspend")?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("pi").workers(2).suspended())?;
+    assert_held(&fixture)?;
+    let launcher = resume_with_directives(&fixture)?;
+    fixture.run("pi", 2)?;
     await_counters(
-        &ground,
+        &fixture,
         "pi",
         &json!({"Launcher": {"active": 1}, "Worker": {"active": 2}}),
     )?;
-    ground.await_condition("pi", "Running")?;
-    hold_again(&ground)?;
+    fixture.await_condition("pi", "Running")?;
+    hold_again(&fixture)?;
 
     let edited = json!({
         "metadata": {"labels": {"foo": "again"}},
         "spec": {"nodeSelector": {"zone": "b"}},
     });
-    edit_template(&ground, &edited)?;
-    suspend(&ground, false)?;
-    ground.await_pods("pi", "worker", 2)?;
-    let again = await_suspend(&ground, false)?;
+    edit_template(&fixture, &edited)?;
+    suspend(&fixture, false)?;
+    fixture.await_pods("pi", "worker", 2)?;
+    let again = await_suspend(&fixture, false)?;
     let template = &again["spec"]["template"];
     ensure!(
         template["metadata"]["labels"]["foo"] == "again",
@@ -162,35 +162,35 @@ fn a_job_is_suspended_edited_and_resumed_twice() -> Result<()> {
         uid(&again) == uid(&launcher),
         "the launcher's Job was replaced"
     );
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
-    ground.finish("pi")?;
-    ground.await_condition("pi", "Succeeded")?;
-    audit.assert_never_forbidden(&ground.account.user)
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
+    fixture.finish("pi")?;
+    fixture.await_condition("pi", "Succeeded")?;
+    audit.assert_never_forbidden(&fixture.account.user)
 }
 
 #[test]
 fn a_resumed_launcher_still_waits_for_its_workers() -> Result<()> {
-    let ground = ground("suspend")?;
-    let _operator = ground.operator()?;
-    ground.submit(
+    let fixture = new_fixture("suspend")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(
         &MpiJob::named("pi")
             .workers(2)
             .suspended()
             .wait_for_workers(),
     )?;
-    ground.await_condition("pi", "Suspended")?;
-    suspend(&ground, false)?;
-    let workers = ground.await_pods("pi", "worker", 2)?;
-    ground.set(&workers, PodState::Running)?;
-    ground.await_job("pi", "two workers", SOON, |job| {
+    fixture.await_condition("pi", "Suspended")?;
+    suspend(&fixture, false)?;
+    let workers = fixture.await_pods("pi", "worker", 2)?;
+    fixture.set(&workers, PodState::Running)?;
+    fixture.await_job("pi", "two workers", SOON, |job| {
         job["status"]["replicaStatuses"]["Worker"]["active"] == 2
     })?;
     ensure!(
-        ground.pods("pi", "launcher")?.is_empty(),
+        fixture.pods("pi", "launcher")?.is_empty(),
         "the launcher did not wait for Ready"
     );
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
     Ok(())
 }

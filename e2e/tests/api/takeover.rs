@@ -2,32 +2,32 @@
 //! are found all the same, and neither replaced nor given up.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ground::{Ground, SOON, name, uid};
+use e2e::api_fixture::{ApiFixture, SOON, name, uid};
 use e2e::jobs::MpiJob;
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Takes our labels off, so that an object is as the Kubeflow operator would have made it.
-fn unlabel(ground: &Ground, resource: &str, name: &str) -> Result<()> {
+fn unlabel(fixture: &ApiFixture, resource: &str, name: &str) -> Result<()> {
     let labels = json!({"app.kubernetes.io/managed-by": null, "muster.dev/job-uid": null});
     let patch = json!({"metadata": {"labels": labels}});
-    ground.api.merge(&ground.path(resource, name), &patch)?;
+    fixture.api.merge(&fixture.path(resource, name), &patch)?;
     Ok(())
 }
 
-fn launcher(ground: &Ground) -> Result<Value> {
-    let job = ground.get("jobs", "pi-launcher")?;
+fn launcher(fixture: &ApiFixture) -> Result<Value> {
+    let job = fixture.get("jobs", "pi-launcher")?;
     job.context("there is no launcher")
 }
 
 /// A job that runs, and no operator.
-fn orphaned(ground: &Ground, job: &MpiJob) -> Result<()> {
-    let first = ground.operator()?;
-    ground.submit(job)?;
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
+fn orphaned(fixture: &ApiFixture, job: &MpiJob) -> Result<()> {
+    let first = fixture.operator()?;
+    fixture.submit(job)?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
     first.terminate()?;
     wait_for("the first operator to end", SOON, || first.ended())?;
     Ok(())
@@ -35,50 +35,50 @@ fn orphaned(ground: &Ground, job: &MpiJob) -> Result<()> {
 
 #[test]
 fn a_running_job_of_another_operator_goes_on_past_its_deadline_and_is_cleaned_up() -> Result<()> {
-    let ground = ground("takeover")?;
+    let fixture = new_fixture("takeover")?;
     let job = MpiJob::named("pi").workers(2).deadline_secs(600);
-    orphaned(&ground, &job.clean_pod_policy("Running"))?;
-    let before = launcher(&ground)?;
+    orphaned(&fixture, &job.clean_pod_policy("Running"))?;
+    let before = launcher(&fixture)?;
     for (resource, name) in [
         ("services", "pi"),
         ("configmaps", "pi-config"),
         ("jobs", "pi-launcher"),
     ] {
-        unlabel(&ground, resource, name)?;
+        unlabel(&fixture, resource, name)?;
     }
-    let workers = ground.pods("pi", "worker")?;
-    for pod in workers.iter().chain(&ground.pods("pi", "launcher")?) {
-        unlabel(&ground, "pods", name(pod))?;
+    let workers = fixture.pods("pi", "worker")?;
+    for pod in workers.iter().chain(&fixture.pods("pi", "launcher")?) {
+        unlabel(&fixture, "pods", name(pod))?;
     }
     // Years ago: by the job's own clock its deadline is long over, by that of its Job it is not.
     let status = json!({"status": {"startTime": "2020-01-01T00:00:00Z"}});
-    let path = format!("{}/status", ground.path("mpijobs", "pi"));
-    ground.api.merge(&path, &status)?;
+    let path = format!("{}/status", fixture.path("mpijobs", "pi"));
+    fixture.api.merge(&path, &status)?;
 
-    let _second = ground.operator()?;
-    ground.finish("pi")?;
-    let job = ground.await_condition("pi", "Succeeded")?;
+    let _second = fixture.operator()?;
+    fixture.finish("pi")?;
+    let job = fixture.await_condition("pi", "Succeeded")?;
     ensure!(condition(&job, "Failed").is_none(), "{}", job["status"]);
     ensure!(
-        uid(&launcher(&ground)?) == uid(&before),
+        uid(&launcher(&fixture)?) == uid(&before),
         "the launcher was replaced"
     );
-    ground.await_pods("pi", "worker", 0)?;
+    fixture.await_pods("pi", "worker", 0)?;
     Ok(())
 }
 
 #[test]
 fn a_worker_that_lost_the_label_it_is_watched_by_is_named() -> Result<()> {
-    let ground = ground("hidden")?;
-    let _operator = ground.operator()?;
-    ground.submit(&MpiJob::named("pi").workers(2))?;
-    ground.run("pi", 2)?;
-    ground.await_condition("pi", "Running")?;
+    let fixture = new_fixture("hidden")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("pi").workers(2))?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
     let hide = json!({"metadata": {"labels": {"training.kubeflow.org/operator-name": null}}});
-    let path = ground.path("pods", "pi-worker-0");
-    let hidden = ground.api.merge(&path, &hide)?;
+    let path = fixture.path("pods", "pi-worker-0");
+    let hidden = fixture.api.merge(&path, &hide)?;
     wait_for("the job to say which pod is out of sight", SOON, || {
-        let job = ground.job("pi")?;
+        let job = fixture.job("pi")?;
         let muster = &job["status"]["muster"];
         let message = muster["message"].as_str().unwrap_or_default();
         let told = muster["reason"] == "NameTaken" && message.contains("pi-worker-0");
@@ -87,12 +87,12 @@ fn a_worker_that_lost_the_label_it_is_watched_by_is_named() -> Result<()> {
     let shown = json!({"metadata": {"labels": {
         "training.kubeflow.org/operator-name": "mpi-operator",
     }}});
-    let shown = ground.api.merge(&path, &shown)?;
+    let shown = fixture.api.merge(&path, &shown)?;
     ensure!(uid(&shown) == uid(&hidden), "the worker was replaced");
-    ground.await_job("pi", "its worker is back", SOON, |job| {
+    fixture.await_job("pi", "its worker is back", SOON, |job| {
         job["status"]["muster"]["phase"] == "Running"
     })?;
-    ground.finish("pi")?;
-    ground.await_condition("pi", "Succeeded")?;
+    fixture.finish("pi")?;
+    fixture.await_condition("pi", "Succeeded")?;
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use e2e::api_fixture::ApiFixture;
 use e2e::audit::{Audit, Request};
 use e2e::figures::say;
-use e2e::ground::Ground;
 use e2e::jobs::MpiJob;
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 /// Writes of a job's life beyond one for each worker.
 const OVERHEAD_MAX: usize = 12;
@@ -31,18 +31,18 @@ fn wasted(writes: &[Request]) -> usize {
 }
 
 /// The writes of a job's whole life.
-fn life(ground: &Ground, workers: usize) -> Result<Vec<Request>> {
+fn life(fixture: &ApiFixture, workers: usize) -> Result<Vec<Request>> {
     let name = format!("w{workers}");
-    let audit = Audit::from_now(&ground.cluster)?;
+    let audit = Audit::from_now(&fixture.cluster)?;
     let job = MpiJob::named(&name).workers(u32::try_from(workers)?);
-    ground.submit(&job.clean_pod_policy("Running"))?;
-    ground.run(&name, workers)?;
-    ground.await_condition(&name, "Running")?;
-    ground.finish(&name)?;
-    ground.await_condition(&name, "Succeeded")?;
-    ground.await_pods(&name, "worker", 0)?;
+    fixture.submit(&job.clean_pod_policy("Running"))?;
+    fixture.run(&name, workers)?;
+    fixture.await_condition(&name, "Running")?;
+    fixture.finish(&name)?;
+    fixture.await_condition(&name, "Succeeded")?;
+    fixture.await_pods(&name, "worker", 0)?;
     std::thread::sleep(SETTLED);
-    audit.writes_of(&ground.account.user)
+    audit.writes_of(&fixture.account.user)
 }
 
 /// A job's workers and writes.
@@ -80,9 +80,9 @@ fn side_by_side(lives: &[Life]) -> String {
 
 #[test]
 fn a_life_costs_a_write_for_each_worker_and_eleven() -> Result<()> {
-    let ground = ground("thrift")?;
-    let _operator = ground.operator()?;
-    let lives = [2, 16, 64].map(|workers| life(&ground, workers).map(|writes| (workers, writes)));
+    let fixture = new_fixture("thrift")?;
+    let _operator = fixture.operator()?;
+    let lives = [2, 16, 64].map(|workers| life(&fixture, workers).map(|writes| (workers, writes)));
     let lives = lives.into_iter().collect::<Result<Vec<_>>>()?;
     let table = side_by_side(&lives);
     say(&table);

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::api_fixture::{ApiFixture, PodState, SOON, name, uid};
 use e2e::figures::say;
-use e2e::ground::{Ground, PodState, SOON, name, uid};
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use super::stage::ground;
+use super::fixture::new_fixture;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Fields that v1's Go types of the training operator know.
@@ -21,8 +21,8 @@ const KNOWN_TO_V1: [&str; 5] = [
     "runPolicy",
 ];
 
-fn path(ground: &Ground, version: &str, job: &str) -> String {
-    let namespace = &ground.namespace;
+fn path(fixture: &ApiFixture, version: &str, job: &str) -> String {
+    let namespace = &fixture.namespace;
     format!("/apis/kubeflow.org/{version}/namespaces/{namespace}/mpijobs/{job}")
         .trim_end_matches('/')
         .to_owned()
@@ -43,31 +43,31 @@ fn job(version: &str, name: &str, workers: u32) -> Value {
     })
 }
 
-fn read(ground: &Ground, version: &str, name: &str) -> Result<Value> {
-    let found = ground.api.get(&path(ground, version, name))?;
+fn read(fixture: &ApiFixture, version: &str, name: &str) -> Result<Value> {
+    let found = fixture.api.get(&path(fixture, version, name))?;
     found.with_context(|| format!("{name} cannot be read in {version}"))
 }
 
 /// What a client with typed objects writes back: only the fields of `spec` that it knows, whole.
-fn typed_put(ground: &Ground, version: &str, name: &str, known: &[&str]) -> Result<Value> {
-    let mut object = read(ground, version, name)?;
+fn typed_put(fixture: &ApiFixture, version: &str, name: &str, known: &[&str]) -> Result<Value> {
+    let mut object = read(fixture, version, name)?;
     let spec = object["spec"].as_object_mut().context("no spec")?;
     spec.retain(|field, _| known.contains(&field.as_str()));
     object["metadata"]["labels"]["written-by"] = "typed-client".into();
-    let answer = ground
+    let answer = fixture
         .api
-        .send("PUT", &path(ground, version, name), Some(&object))?;
+        .send("PUT", &path(fixture, version, name), Some(&object))?;
     answer.accepted()
 }
 
 #[test]
 fn the_version_that_a_job_was_written_in_is_filled_in() -> Result<()> {
-    let ground = ground("versions")?;
+    let fixture = new_fixture("versions")?;
     for written in ["v1", "v2beta1"] {
         let answer = job(written, &format!("by-{written}"), 1);
-        ground.api.create(&path(&ground, written, ""), &answer)?;
+        fixture.api.create(&path(&fixture, written, ""), &answer)?;
         for through in ["v1", "v2beta1"] {
-            let read = read(&ground, through, &format!("by-{written}"))?;
+            let read = read(&fixture, through, &format!("by-{written}"))?;
             ensure!(
                 read["spec"]["muster"]["dialect"] == written,
                 "written in {written}, read through {through}: {}",
@@ -81,71 +81,73 @@ fn the_version_that_a_job_was_written_in_is_filled_in() -> Result<()> {
 
 #[test]
 fn a_typed_client_of_the_other_version_changes_no_meaning() -> Result<()> {
-    let ground = ground("versions")?;
-    let operator = ground.operator()?;
+    let fixture = new_fixture("versions")?;
+    let operator = fixture.operator()?;
     let recorded = |name: &str, dialect: &str| {
-        ground.await_job(name, &format!("dialect {dialect}"), SOON, |job| {
+        fixture.await_job(name, &format!("dialect {dialect}"), SOON, |job| {
             job["status"]["muster"]["dialect"] == dialect
         })
     };
     let mut second = job("v2beta1", "second", 1);
     second["spec"]["mpiImplementation"] = "MPICH".into();
-    ground.api.create(&path(&ground, "v2beta1", ""), &second)?;
-    recorded("second", "v2beta1")?;
-    let launcher = ground.await_object("jobs", "second-launcher")?;
-    ground
+    fixture
         .api
-        .create(&path(&ground, "v1", ""), &job("v1", "first", 1))?;
+        .create(&path(&fixture, "v2beta1", ""), &second)?;
+    recorded("second", "v2beta1")?;
+    let launcher = fixture.await_object("jobs", "second-launcher")?;
+    fixture
+        .api
+        .create(&path(&fixture, "v1", ""), &job("v1", "first", 1))?;
     recorded("first", "v1")?;
-    let pod = ground.await_object("pods", "first-launcher")?;
+    let pod = fixture.await_object("pods", "first-launcher")?;
 
-    typed_put(&ground, "v1", "second", &KNOWN_TO_V1)?;
+    typed_put(&fixture, "v1", "second", &KNOWN_TO_V1)?;
     typed_put(
-        &ground,
+        &fixture,
         "v2beta1",
         "first",
         &["mpiReplicaSpecs", "runPolicy"],
     )?;
     for (name, dialect) in [("second", "v2beta1"), ("first", "v1")] {
-        let generation = ground.job(name)?["metadata"]["generation"].clone();
-        ground.await_job(name, "a look at the new version", SOON, |job| {
+        let generation = fixture.job(name)?["metadata"]["generation"].clone();
+        fixture.await_job(name, "a look at the new version", SOON, |job| {
             job["status"]["observedGeneration"] == generation
         })?;
         recorded(name, dialect)?;
     }
-    let again = ground.await_object("jobs", "second-launcher")?;
+    let again = fixture.await_object("jobs", "second-launcher")?;
     ensure!(
         uid(&again) == uid(&launcher),
         "the launcher Job was replaced"
     );
-    ensure!(ground.get("pods", "second-launcher")?.is_none());
-    let again = ground.await_object("pods", "first-launcher")?;
+    ensure!(fixture.get("pods", "second-launcher")?.is_none());
+    let again = fixture.await_object("pods", "first-launcher")?;
     ensure!(uid(&again) == uid(&pod), "the launcher pod was replaced");
-    ensure!(ground.get("jobs", "first-launcher")?.is_none());
+    ensure!(fixture.get("jobs", "first-launcher")?.is_none());
     operator.assert_alive()
 }
 
 #[test]
 fn kueue_suspends_and_resumes_a_v1_job_through_v2beta1() -> Result<()> {
-    let ground = ground("versions")?;
-    let _operator = ground.operator()?;
-    ground
+    let fixture = new_fixture("versions")?;
+    let _operator = fixture.operator()?;
+    fixture
         .api
-        .create(&path(&ground, "v1", ""), &job("v1", "held.job", 2))?;
-    ground.await_pods("held.job", "worker", 2)?;
+        .create(&path(&fixture, "v1", ""), &job("v1", "held.job", 2))?;
+    fixture.await_pods("held.job", "worker", 2)?;
     let suspend = |suspend: bool| {
-        ground.edit(
+        fixture.edit(
             "held.job",
             &json!({"spec": {"runPolicy": {"suspend": suspend}}}),
         )
     };
     suspend(true)?;
-    ground.await_condition("held.job", "Suspended")?;
-    ground.await_pods("held.job", "worker", 0)?;
-    ground.await_pods("held.job", "master", 0)?;
+    fixture.await_condition("held.job", "Suspended")?;
+    fixture.await_pods("held.job", "worker", 0)?;
+    fixture.await_pods("held.job", "master", 0)?;
     suspend(false)?;
-    ground.await_pods("held.job", "worker", 2)?;
-    let launcher = ground.await_pods("held.job", "master", 1)?;
+    fixture.await_pods("held.job", "worker", 2)?;
+    let launcher = fixture.await_pods("held.job", "master", 1)?;
     let owner = &launcher[0]["metadata"]["ownerReferences"][0];
     ensure!(owner["apiVersion"] == "kubeflow.org/v2beta1", "{owner}");
     Ok(())
@@ -153,24 +155,27 @@ fn kueue_suspends_and_resumes_a_v1_job_through_v2beta1() -> Result<()> {
 
 #[test]
 fn a_v1_job_runs_ends_and_goes_when_its_time_is_over() -> Result<()> {
-    let ground = ground("versions")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("versions")?;
+    let _operator = fixture.operator()?;
     let mut wanted = job("v1", "pi", 2);
     wanted["spec"]["runPolicy"] =
         json!({"ttlSecondsAfterFinished": 2, "cleanPodPolicy": "Running"});
-    ground.api.create(&path(&ground, "v1", ""), &wanted)?;
-    let workers = ground.await_pods("pi", "worker", 2)?;
+    fixture.api.create(&path(&fixture, "v1", ""), &wanted)?;
+    let workers = fixture.await_pods("pi", "worker", 2)?;
     ensure!(name(&workers[1]) == "pi-worker-1");
-    ground.set(&workers, PodState::Ready)?;
-    let launcher = ground.await_pods("pi", "master", 1)?;
+    fixture.set(&workers, PodState::Ready)?;
+    let launcher = fixture.await_pods("pi", "master", 1)?;
     ensure!(name(&launcher[0]) == "pi-launcher");
     let kind = "training.kubeflow.org/replica-type";
     ensure!(launcher[0]["metadata"]["labels"][kind] == "launcher");
-    ensure!(ground.get("services", "pi")?.is_none(), "v1 has no Service");
-    ground.set(&launcher, PodState::Ready)?;
-    ground.await_condition("pi", "Running")?;
-    ground.set(&launcher, PodState::Succeeded)?;
-    let over = ground.await_condition("pi", "Succeeded")?;
+    ensure!(
+        fixture.get("services", "pi")?.is_none(),
+        "v1 has no Service"
+    );
+    fixture.set(&launcher, PodState::Ready)?;
+    fixture.await_condition("pi", "Running")?;
+    fixture.set(&launcher, PodState::Succeeded)?;
+    let over = fixture.await_condition("pi", "Succeeded")?;
     let times: Vec<&str> = ["Created", "Succeeded"]
         .iter()
         .filter_map(|kind| {
@@ -182,22 +187,22 @@ fn a_v1_job_runs_ends_and_goes_when_its_time_is_over() -> Result<()> {
     ensure!(times[0] < times[1], "{times:?}");
     ensure!(over["status"]["completionTime"].is_string());
     wait_for("the job to go", SOON, || {
-        Ok(ground.get("mpijobs", "pi")?.is_none().then_some(()))
+        Ok(fixture.get("mpijobs", "pi")?.is_none().then_some(()))
     })?;
     Ok(())
 }
 
 #[test]
 fn a_failed_worker_fails_a_v1_job_by_name() -> Result<()> {
-    let ground = ground("versions")?;
-    let _operator = ground.operator()?;
-    ground
+    let fixture = new_fixture("versions")?;
+    let _operator = fixture.operator()?;
+    fixture
         .api
-        .create(&path(&ground, "v1", ""), &job("v1", "pi", 2))?;
-    let workers = ground.await_pods("pi", "worker", 2)?;
-    ground.set(&workers[..1], PodState::Ready)?;
-    ground.set(&workers[1..], e2e::ground::FAILED)?;
-    let failed = ground.await_condition("pi", "Failed")?;
+        .create(&path(&fixture, "v1", ""), &job("v1", "pi", 2))?;
+    let workers = fixture.await_pods("pi", "worker", 2)?;
+    fixture.set(&workers[..1], PodState::Ready)?;
+    fixture.set(&workers[1..], e2e::api_fixture::FAILED)?;
+    let failed = fixture.await_condition("pi", "Failed")?;
     let text = failed["status"]["conditions"].to_string();
     ensure!(text.contains("pi-worker-1"), "{text}");
     ensure!(condition(&failed, "Created") == Some("True"));
@@ -206,25 +211,25 @@ fn a_failed_worker_fails_a_v1_job_by_name() -> Result<()> {
 
 #[test]
 fn a_finalizer_of_others_does_not_keep_the_pods() -> Result<()> {
-    let ground = ground("versions")?;
-    let _operator = ground.operator()?;
+    let fixture = new_fixture("versions")?;
+    let _operator = fixture.operator()?;
     let mut wanted = job("v1", "pi", 1);
     wanted["metadata"]["finalizers"] = json!(["flyte.org/finalizer-k8s"]);
-    ground.api.create(&path(&ground, "v1", ""), &wanted)?;
-    ground.await_pods("pi", "worker", 1)?;
-    ground.await_pods("pi", "master", 1)?;
-    ground.api.delete(&path(&ground, "v1", "pi"))?;
-    ground.await_pods("pi", "worker", 0)?;
-    ground.await_pods("pi", "master", 0)?;
-    let held = ground.job("pi")?;
+    fixture.api.create(&path(&fixture, "v1", ""), &wanted)?;
+    fixture.await_pods("pi", "worker", 1)?;
+    fixture.await_pods("pi", "master", 1)?;
+    fixture.api.delete(&path(&fixture, "v1", "pi"))?;
+    fixture.await_pods("pi", "worker", 0)?;
+    fixture.await_pods("pi", "master", 0)?;
+    let held = fixture.job("pi")?;
     ensure!(held["metadata"]["finalizers"][0] == "flyte.org/finalizer-k8s");
-    ground.edit("pi", &json!({"metadata": {"finalizers": null}}))?;
+    fixture.edit("pi", &json!({"metadata": {"finalizers": null}}))?;
     Ok(())
 }
 
 /// The shipped CRD under another group, so that no other test is disturbed.
-fn shipped(ground: &Ground, group: &str) -> Result<Value> {
-    let mut crd = ground
+fn shipped(fixture: &ApiFixture, group: &str) -> Result<Value> {
+    let mut crd = fixture
         .api
         .get(&format!("{CRDS}/mpijobs.kubeflow.org"))?
         .context("the CRD is installed")?;
@@ -248,29 +253,29 @@ fn of_another_operator(shipped: &Value, version: &str) -> Value {
 
 /// A CRD that stored jobs in one version is replaced by ours while they live.
 fn upgrade(stored_in: &str) -> Result<()> {
-    let ground = ground("versions")?;
-    let group = format!("from-{stored_in}.{}.test", ground.namespace);
-    let ours = shipped(&ground, &group)?;
+    let fixture = new_fixture("versions")?;
+    let group = format!("from-{stored_in}.{}.test", fixture.namespace);
+    let ours = shipped(&fixture, &group)?;
     let crd = format!("{CRDS}/mpijobs.{group}");
     let theirs = of_another_operator(&ours, stored_in);
-    ground.api.create(CRDS, &theirs)?;
+    fixture.api.create(CRDS, &theirs)?;
 
-    let namespace = &ground.namespace;
+    let namespace = &fixture.namespace;
     let at = |version: &str| format!("/apis/{group}/{version}/namespaces/{namespace}/mpijobs");
     let mut old = job(stored_in, "old", 2);
     old["apiVersion"] = format!("{group}/{stored_in}").into();
     let jobs = at(stored_in);
     wait_for("their CRD to be served", Duration::from_secs(30), || {
-        ground.api.create(&jobs, &old).map(Some)
+        fixture.api.create(&jobs, &old).map(Some)
     })?;
     let status = json!({"status": {"conditions": [{"type": "Created", "status": "True"}]}});
-    ground.api.merge(&format!("{jobs}/old/status"), &status)?;
+    fixture.api.merge(&format!("{jobs}/old/status"), &status)?;
 
-    ground.api.merge(&crd, &json!({"spec": ours["spec"]}))?;
+    fixture.api.merge(&crd, &json!({"spec": ours["spec"]}))?;
     for version in ["v1", "v2beta1"] {
         let path = format!("{}/old", at(version));
         let read = wait_for("our CRD to be served", Duration::from_secs(30), || {
-            let read = ground.api.get(&path)?;
+            let read = fixture.api.get(&path)?;
             Ok(read.filter(|job| !job["spec"]["muster"].is_null()))
         })?;
         ensure!(
@@ -284,16 +289,16 @@ fn upgrade(stored_in: &str) -> Result<()> {
     // As the operator and Kueue write: a status, then a patch, both through v2beta1.
     let path = format!("{}/old", at("v2beta1"));
     let said = json!({"status": {"muster": {"dialect": stored_in}}});
-    ground.api.merge(&format!("{path}/status"), &said)?;
+    fixture.api.merge(&format!("{path}/status"), &said)?;
     let patch = json!({"spec": {"runPolicy": {"suspend": true}}});
-    let written = ground.api.merge(&path, &patch)?;
+    let written = fixture.api.merge(&path, &patch)?;
     ensure!(written["spec"]["muster"]["dialect"] == stored_in);
     let stored =
-        ground.api.get(&crd)?.context("the CRD is there")?["status"]["storedVersions"].take();
+        fixture.api.get(&crd)?.context("the CRD is there")?["status"]["storedVersions"].take();
     say(&format!(
         "upgraded in place from {stored_in}; stored versions are now {stored}"
     ));
-    ground.api.delete(&crd)
+    fixture.api.delete(&crd)
 }
 
 #[test]

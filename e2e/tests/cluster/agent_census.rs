@@ -2,18 +2,18 @@
 //! itself and ends with 0. The job fails at once, unless its user says that this is meant.
 
 use anyhow::{Result, ensure};
+use e2e::cluster_fixture::agent::{self, Verdict};
+use e2e::cluster_fixture::pi::{Mpi, PI};
 use e2e::condition;
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::real::agent::{self, Verdict};
-use e2e::real::pi::{Mpi, PI};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn ranks_that_all_ran_in_the_launcher_fail_the_job_at_once() -> Result<()> {
-    in_lab("census-on", |lab| {
-        let job = lab.submit(&hidden_hosts())?;
+    with_cluster("census-on", |fixture| {
+        let job = fixture.submit(&hidden_hosts())?;
         let failed = job.failed()?;
         Verdict::of(&failed)?.expect(&["RanksNotDistributed"], &["0 of 3 workers"])?;
         ensure!(
@@ -33,8 +33,8 @@ fn ranks_that_all_ran_in_the_launcher_fail_the_job_at_once() -> Result<()> {
 
 #[test]
 fn hosts_are_not_counted_when_the_user_says_so() -> Result<()> {
-    in_lab("census-off", |lab| {
-        let job = lab.submit(&hidden_hosts().with("/spec/muster/census", "Off"))?;
+    with_cluster("census-off", |fixture| {
+        let job = fixture.submit(&hidden_hosts().with("/spec/muster/census", "Off"))?;
         job.succeeded_on(1, &[&job.launcher()])?;
         Ok(())
     })

@@ -9,15 +9,15 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::cluster_fixture::agent;
+use e2e::cluster_fixture::pi::Mpi;
+use e2e::cluster_fixture::submitted::Submitted;
+use e2e::cluster_fixture::{ClusterFixture, selector};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::real::agent;
-use e2e::real::pi::Mpi;
-use e2e::real::submitted::Submitted;
-use e2e::real::{Lab, selector};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const WORKERS: u32 = 16;
 const AT_ONCE: u32 = 2;
@@ -32,7 +32,7 @@ fn workers_that_answer_late_cost_no_try() -> Result<()> {
     let runs: u32 = runs.map_or(Ok(2), |runs| {
         runs.parse().context("MUSTER_DELAY_RUNS is not a number")
     })?;
-    in_lab("delay", |lab| {
+    with_cluster("delay", |fixture| {
         let (next, times) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         let worker = || -> Result<()> {
             loop {
@@ -40,7 +40,7 @@ fn workers_that_answer_late_cost_no_try() -> Result<()> {
                 if run >= runs {
                     return Ok(());
                 }
-                let time = run_late(lab, run).with_context(|| format!("run {run}"))?;
+                let time = run_late(fixture, run).with_context(|| format!("run {run}"))?;
                 times
                     .lock()
                     .expect("nobody panics while holding it")
@@ -70,9 +70,9 @@ fn workers_that_answer_late_cost_no_try() -> Result<()> {
 }
 
 /// Time from the last worker's readiness to the first rank's line.
-fn run_late(lab: &Lab, run: u32) -> Result<Duration> {
+fn run_late(fixture: &ClusterFixture, run: u32) -> Result<Duration> {
     let mpi = Mpi::ALL[run as usize % Mpi::ALL.len()];
-    let job = lab.submit(&late_job(mpi, &format!("late-{run}")))?;
+    let job = fixture.submit(&late_job(mpi, &format!("late-{run}")))?;
     job.pods_until("all workers ready", "worker", |pods| {
         pods.len() == WORKERS as usize && pods.iter().all(is_ready)
     })?;
@@ -85,7 +85,7 @@ fn run_late(lab: &Lab, run: u32) -> Result<Duration> {
             && status["initContainerStatuses"][0]["restartCount"] == 0,
         "the launcher was started again: {status}"
     );
-    let said = first_line(lab, &job)?;
+    let said = first_line(fixture, &job)?;
     job.delete()?;
     // The watch may bring word of the last worker later than the line.
     let took = said.duration_since(ready).unwrap_or_default();
@@ -120,10 +120,10 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// When the first rank's line was written, by the container runtime's clock, which is ours.
-fn first_line(lab: &Lab, job: &Submitted<'_>) -> Result<SystemTime> {
+fn first_line(fixture: &ClusterFixture, job: &Submitted<'_>) -> Result<SystemTime> {
     let selector = selector(job.name(), "launcher");
-    let place = ["logs", "-n", &lab.namespace, "-l", &selector];
-    let text = lab
+    let place = ["logs", "-n", &fixture.namespace, "-l", &selector];
+    let text = fixture
         .cluster
         .kubectl(&[&place[..], &["--tail=-1", "--timestamps"]].concat())?;
     let ranks = text.lines().filter(|line| line.contains(LINE)).count();

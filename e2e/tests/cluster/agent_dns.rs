@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::names::{NameServer, asking};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, pi};
+use e2e::cluster_fixture::{ClusterFixture, agent};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::real::names::{NameServer, asking};
-use e2e::real::pi::{Mpi, PI, User, pi};
-use e2e::real::{Lab, agent};
 use e2e::wait_for;
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// The server that knows nothing at first can be had once at a time.
 const IGNORANT_FOR: Duration = Duration::from_secs(30);
@@ -22,13 +22,13 @@ const NOISE: Duration = Duration::from_secs(4);
 
 #[test]
 fn names_that_do_not_exist_for_half_a_minute_matter_to_nobody() -> Result<()> {
-    in_lab("no-names", |lab| {
+    with_cluster("no-names", |fixture| {
         let server = NameServer::start(IGNORANT_FOR)?;
         let address = server.address.to_string();
         let over_ssh = pi(Mpi::OpenMpi4, User::Mpiuser, 2)
             .backoff_limit(0)
             .launcher_restart_policy("Never");
-        let job = lab.submit(&asking(over_ssh, &address, &lab.namespace))?;
+        let job = fixture.submit(&asking(over_ssh, &address, &fixture.namespace))?;
         job.succeeded_on_workers(2)?;
         say(&format!(
             "over ssh, names unknown for 30 s: done after {:.1} s, {} questions",
@@ -41,7 +41,7 @@ fn names_that_do_not_exist_for_half_a_minute_matter_to_nobody() -> Result<()> {
             let before = server.asked().len();
             let words = ["mpirun", "-n", "2", PI];
             let job = agent::job(mpi, 2, &words).with("/metadata/name", mpi.name());
-            let job = lab.submit(&asking(job, &address, &lab.namespace))?;
+            let job = fixture.submit(&asking(job, &address, &fixture.namespace))?;
             job.succeeded_on_workers(2)?;
             let asked = server.asked().split_off(before);
             let of_workers: Vec<_> = asked
@@ -64,14 +64,14 @@ fn names_that_do_not_exist_for_half_a_minute_matter_to_nobody() -> Result<()> {
 /// that is Open MPI: Hydra asks for the launcher's own name on each worker, which no list can spare it.
 #[test]
 fn a_job_made_again_starts_as_fast_where_names_are_cached() -> Result<()> {
-    in_lab("cached", |lab| {
-        let server = CachingServer::start(lab)?;
+    with_cluster("cached", |fixture| {
+        let server = CachingServer::start(fixture)?;
         let over_ssh = pi(Mpi::OpenMpi4, User::Mpiuser, 2);
         let by_agent = agent::job(Mpi::Mpich, 2, &["mpirun", "-n", "2", PI]);
         for (transport, job) in [("SSH", over_ssh), ("Agent", by_agent)] {
-            let job = asking(job, &server.address, &lab.namespace);
-            let first = run(lab, &job)?;
-            let second = run(lab, &job)?;
+            let job = asking(job, &server.address, &fixture.namespace);
+            let first = run(fixture, &job)?;
+            let second = run(fixture, &job)?;
             say(&format!(
                 "{transport}, cached names: {:.1} s, made again {:.1} s",
                 first.as_secs_f64(),
@@ -86,8 +86,8 @@ fn a_job_made_again_starts_as_fast_where_names_are_cached() -> Result<()> {
     })
 }
 
-fn run(lab: &Lab, job: &MpiJob) -> Result<Duration> {
-    let job = lab.submit(job)?;
+fn run(fixture: &ClusterFixture, job: &MpiJob) -> Result<Duration> {
+    let job = fixture.submit(job)?;
     job.succeeded_on_workers(2)?;
     let took = job.age();
     job.delete()?;
@@ -97,15 +97,15 @@ fn run(lab: &Lab, job: &MpiJob) -> Result<Duration> {
 
 /// A second name server of the cluster, which others do not use.
 struct CachingServer<'a> {
-    lab: &'a Lab,
+    fixture: &'a ClusterFixture,
     address: String,
 }
 
 const SYSTEM: &str = "kube-system";
 
 impl<'a> CachingServer<'a> {
-    fn start(lab: &'a Lab) -> Result<Self> {
-        let name = &lab.namespace;
+    fn start(fixture: &'a ClusterFixture) -> Result<Self> {
+        let name = &fixture.namespace;
         let corefile = ".:53 {\n errors\n ready\n cache 30\n kubernetes cluster.local in-addr.arpa {\n \
                         pods insecure\n ttl 30\n }\n}\n";
         let config = json!({
@@ -128,25 +128,25 @@ impl<'a> CachingServer<'a> {
                 "volumes": [{"name": "config", "configMap": {"name": name}}],
             },
         });
-        lab.cluster.apply(&config.to_string())?;
-        lab.cluster.apply(&pod.to_string())?;
+        fixture.cluster.apply(&config.to_string())?;
+        fixture.cluster.apply(&pod.to_string())?;
         let what = "the caching name server";
-        let address = wait_for(what, e2e::real::PATIENCE, || {
-            let pod = lab.cluster.get(SYSTEM, "pod", name)?;
+        let address = wait_for(what, e2e::cluster_fixture::PATIENCE, || {
+            let pod = fixture.cluster.get(SYSTEM, "pod", name)?;
             let pod = pod.context("it is gone")?;
             let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
             let address = pod["status"]["podIP"].as_str().map(str::to_owned);
             Ok(address.filter(|_| ready))
         })?;
-        Ok(Self { lab, address })
+        Ok(Self { fixture, address })
     }
 
     /// One that a failed test leaves behind is in nobody's way.
     fn stop(self) -> Result<()> {
-        let name = &self.lab.namespace;
+        let name = &self.fixture.namespace;
         let both = [format!("pod/{name}"), format!("configmap/{name}")];
         let args = ["delete", "-n", SYSTEM, &both[0], &both[1], "--wait=false"];
-        self.lab.cluster.kubectl(&args)?;
+        self.fixture.cluster.kubectl(&args)?;
         Ok(())
     }
 }

@@ -4,13 +4,13 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::ClusterFixture;
+use e2e::cluster_fixture::agent::{self, MISBEHAVE, Verdict, misbehaved_at};
+use e2e::cluster_fixture::pi::Mpi;
 use e2e::condition;
 use e2e::figures::say;
-use e2e::real::Lab;
-use e2e::real::agent::{self, MISBEHAVE, Verdict, misbehaved_at};
-use e2e::real::pi::Mpi;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// From the moment at which the rank goes wrong.
 const AT_MOST: Duration = Duration::from_secs(10);
@@ -75,9 +75,9 @@ fn intel_mpi_ranks_that_go_wrong() -> Result<()> {
 /// is removed when the tries are used up, and its last words are kept all the same.
 #[test]
 fn a_launcher_that_was_started_again_leaves_its_words_too() -> Result<()> {
-    in_lab("wrong-again", |lab| {
+    with_cluster("wrong-again", |fixture| {
         let words = ["mpirun", "-n", "2", MISBEHAVE, "1", "exit"];
-        let job = lab.submit(&agent::job(Mpi::Mpich, 2, &words))?;
+        let job = fixture.submit(&agent::job(Mpi::Mpich, 2, &words))?;
         let failed = job.failed()?;
         let words = ["rank 1", "pi-worker-1", "code 3"];
         Verdict::of(&failed)?.expect(&["CommandFailed"], &words)
@@ -85,16 +85,17 @@ fn a_launcher_that_was_started_again_leaves_its_words_too() -> Result<()> {
 }
 
 fn go_wrong(mpi: Mpi) -> Result<()> {
-    in_lab(&format!("wrong-{}", mpi.name()), |lab| {
+    with_cluster(&format!("wrong-{}", mpi.name()), |fixture| {
         CASES.iter().try_for_each(|case| {
-            goes_wrong(lab, mpi, case).with_context(|| format!("{} with {}", mpi.name(), case.way))
+            goes_wrong(fixture, mpi, case)
+                .with_context(|| format!("{} with {}", mpi.name(), case.way))
         })
     })
 }
 
-fn goes_wrong(lab: &Lab, mpi: Mpi, case: &Case) -> Result<()> {
+fn goes_wrong(fixture: &ClusterFixture, mpi: Mpi, case: &Case) -> Result<()> {
     let words = ["mpirun", "-n", "3", MISBEHAVE, "2", case.way];
-    let job = lab.submit(
+    let job = fixture.submit(
         &agent::job(mpi, 3, &words)
             .launcher_restart_policy("Never")
             .with("/metadata/name", case.way),

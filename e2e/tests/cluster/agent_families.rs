@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
+use e2e::cluster_fixture::agent;
+use e2e::cluster_fixture::pi::{Mpi, PI};
 use e2e::jobs::MpiJob;
-use e2e::real::agent;
-use e2e::real::pi::{Mpi, PI};
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Open MPI passes a launcher's variable only when it is asked to, or when its name is its own.
 const SCRIPT: &str = r#"set -e
@@ -42,8 +42,8 @@ fn intel_mpi_runs_without_ssh() -> Result<()> {
 }
 
 fn runs_without_ssh(mpi: Mpi) -> Result<()> {
-    in_lab(&format!("nossh-{}", mpi.name()), |lab| {
-        let job = lab.submit(&manifest(mpi))?;
+    with_cluster(&format!("nossh-{}", mpi.name()), |fixture| {
+        let job = fixture.submit(&manifest(mpi))?;
         let output = job.succeeded_on_workers(3)?;
         let text = &output.text;
         let workers: BTreeSet<_> = (0..3).map(|index| job.worker(index)).collect();

@@ -6,13 +6,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::ClusterFixture;
+use e2e::cluster_fixture::agent::{self, Verdict};
+use e2e::cluster_fixture::pi::Mpi;
 use e2e::condition;
 use e2e::figures::say;
-use e2e::real::Lab;
-use e2e::real::agent::{self, Verdict};
-use e2e::real::pi::Mpi;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Much longer than a loss may go unnoticed.
 const RUN_SECS: u32 = 100;
@@ -53,10 +53,10 @@ fn loses_workers(mpi: Mpi) -> Result<()> {
     let tries = tries.map_or(Ok(LOSSES.len()), |tries| {
         tries.parse().context("MUSTER_LOSS_TRIES is not a number")
     })?;
-    in_lab(&format!("loss-{}", mpi.name()), |lab| {
+    with_cluster(&format!("loss-{}", mpi.name()), |fixture| {
         let mut wrong = Vec::new();
         for (number, loss) in LOSSES.into_iter().cycle().take(tries).enumerate() {
-            if let Err(error) = loses_a_worker(lab, mpi, loss, number) {
+            if let Err(error) = loses_a_worker(fixture, mpi, loss, number) {
                 say(&format!("{} {loss:?} {number}: {error:#}", mpi.name()));
                 wrong.push(format!("{loss:?} {number}: {error:#}"));
             }
@@ -71,21 +71,21 @@ fn loses_workers(mpi: Mpi) -> Result<()> {
     })
 }
 
-fn loses_a_worker(lab: &Lab, mpi: Mpi, loss: Loss, number: usize) -> Result<()> {
+fn loses_a_worker(fixture: &ClusterFixture, mpi: Mpi, loss: Loss, number: usize) -> Result<()> {
     let name = format!("loss-{number}");
     let job = agent::waiting_job(mpi, 3, RUN_SECS)
         .launcher_restart_policy("Never")
         .with("/metadata/name", name.as_str());
-    let job = lab.submit(&job)?;
+    let job = fixture.submit(&job)?;
     // A log is asked for again and again; the job's state is watched.
     job.running()?;
     job.said("ranks met at")?;
     let worker = job.worker(1);
     let since = Instant::now();
     match loss {
-        Loss::Daemon => kill_daemon(lab, mpi, &worker)?,
-        Loss::Pod => lab.kill_pod(&worker)?,
-        Loss::Network => lab.cut_network(&worker)?,
+        Loss::Daemon => kill_daemon(fixture, mpi, &worker)?,
+        Loss::Pod => fixture.kill_pod(&worker)?,
+        Loss::Network => fixture.cut_network(&worker)?,
     }
     let failed = job.failed()?;
     let took = since.elapsed();
@@ -111,12 +111,12 @@ fn loses_a_worker(lab: &Lab, mpi: Mpi, loss: Loss, number: usize) -> Result<()> 
 }
 
 /// Intel's first daemon may have become the second.
-fn kill_daemon(lab: &Lab, mpi: Mpi, worker: &str) -> Result<()> {
+fn kill_daemon(fixture: &ClusterFixture, mpi: Mpi, worker: &str) -> Result<()> {
     let daemon = match mpi {
         Mpi::OpenMpi4 => "orted",
         Mpi::OpenMpi5 => "prted",
         Mpi::Mpich | Mpi::Intel => "hydra_",
     };
-    lab.exec(worker, &["pkill", "-KILL", daemon])?;
+    fixture.exec(worker, &["pkill", "-KILL", daemon])?;
     Ok(())
 }

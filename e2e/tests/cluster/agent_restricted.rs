@@ -2,12 +2,12 @@
 //! that nobody can write to, and no token of the API server in any pod: every MPI runs there.
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::agent;
+use e2e::cluster_fixture::pi::{Mpi, PI};
 use e2e::jobs::MpiJob;
-use e2e::real::agent;
-use e2e::real::pi::{Mpi, PI};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn open_mpi_4_runs_restricted() -> Result<()> {
@@ -30,13 +30,14 @@ fn intel_mpi_runs_restricted() -> Result<()> {
 }
 
 fn runs_restricted(mpi: Mpi) -> Result<()> {
-    in_lab(&format!("restricted-{}", mpi.name()), |lab| {
+    with_cluster(&format!("restricted-{}", mpi.name()), |fixture| {
         let enforce = "pod-security.kubernetes.io/enforce=restricted";
-        lab.cluster
-            .kubectl(&["label", "namespace", &lab.namespace, enforce])?;
+        fixture
+            .cluster
+            .kubectl(&["label", "namespace", &fixture.namespace, enforce])?;
         let id = "test \"$(id -u):$(id -g)\" = 1234560000:0 && ! touch /here 2>/dev/null";
         let run = format!("{id} && mpirun -n 2 {PI}");
-        let job = lab.submit(&restricted(agent::job(mpi, 2, &["sh", "-c", &run])))?;
+        let job = fixture.submit(&restricted(agent::job(mpi, 2, &["sh", "-c", &run])))?;
         let workers = job.workers_run(2)?;
         job.succeeded_on_workers(2)?;
         let launcher = job.launcher_pod()?;

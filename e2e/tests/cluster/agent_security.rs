@@ -7,13 +7,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::pi::{HELD, Mpi, PI};
+use e2e::cluster_fixture::{ClusterFixture, agent};
 use e2e::figures::say;
-use e2e::real::pi::{HELD, Mpi, PI};
-use e2e::real::{Lab, agent};
 use e2e::wait_for;
 use serde_json::Value;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Tries `$1` times, eight at once, to start something on each of the addresses that follow, with the
 /// pod's own certificate in the place of a launcher's; says how often it was let in.
@@ -39,25 +39,25 @@ echo $(sort /tmp/tried | uniq -c)
 #[test]
 fn a_worker_with_all_its_files_starts_nothing_elsewhere() -> Result<()> {
     let attempts = std::env::var("MUSTER_ATTEMPTS").unwrap_or_else(|_| "100".to_owned());
-    in_lab("security", |lab| {
+    with_cluster("security", |fixture| {
         let held = ["sh", "-c", HELD, "held", "mpirun", "-n", "2", PI];
         let manifest = agent::job(Mpi::OpenMpi4, 2, &held);
-        let job = lab.submit(&manifest)?;
+        let job = fixture.submit(&manifest)?;
         job.running()?;
         let launcher = job.launcher_pod()?;
-        let targets = [address(&lab.pod(&job.worker(1))?)?, address(&launcher)?];
+        let targets = [address(&fixture.pod(&job.worker(1))?)?, address(&launcher)?];
         let targets: Vec<_> = targets.iter().map(String::as_str).collect();
 
         // Else the attempts below could fail for another reason than the key.
-        let allowed = attempt(lab, name(&launcher)?, "4", &targets[..1])?;
+        let allowed = attempt(fixture, name(&launcher)?, "4", &targets[..1])?;
         ensure!(allowed == "4 in", "the launcher itself: {allowed}");
-        lab.exec(&job.worker(1), &["rm", "/tmp/owned"])?;
+        fixture.exec(&job.worker(1), &["rm", "/tmp/owned"])?;
 
         let refused = format!("{attempts} out");
-        let of_worker = attempt(lab, &job.worker(0), &attempts, &targets)?;
+        let of_worker = attempt(fixture, &job.worker(0), &attempts, &targets)?;
         say(&format!("with the files of a worker: {of_worker}"));
         ensure!(of_worker == refused, "with its files: {of_worker}");
-        let of_stranger = lab.beside(|other| {
+        let of_stranger = fixture.beside(|other| {
             let job = other.submit(&manifest)?;
             job.running()?;
             let pod = job.launcher_pod()?;
@@ -65,33 +65,36 @@ fn a_worker_with_all_its_files_starts_nothing_elsewhere() -> Result<()> {
         })?;
         say(&format!("with those of another launcher: {of_stranger}"));
         ensure!(of_stranger == refused, "another job's: {of_stranger}");
-        lab.exec(&job.worker(1), &["test", "!", "-e", "/tmp/owned"])
+        fixture
+            .exec(&job.worker(1), &["test", "!", "-e", "/tmp/owned"])
             .context("something was started on the other worker")?;
 
-        has_files(lab, name(&launcher)?, "ca.crt client.crt client.key")?;
-        has_files(lab, &job.worker(0), "ca.crt server.crt server.key")?;
+        has_files(fixture, name(&launcher)?, "ca.crt client.crt client.key")?;
+        has_files(fixture, &job.worker(0), "ca.crt server.crt server.key")?;
         job.release()?;
         job.succeeded_on_workers(2)?;
-        the_keys_go(lab)
+        the_keys_go(fixture)
     })
 }
 
-fn attempt(lab: &Lab, pod: &str, tries: &str, targets: &[&str]) -> Result<String> {
+fn attempt(fixture: &ClusterFixture, pod: &str, tries: &str, targets: &[&str]) -> Result<String> {
     let words = [&["sh", "-c", ATTEMPT, "attempt", tries], targets].concat();
-    Ok(lab.exec(pod, &words)?.trim().to_owned())
+    Ok(fixture.exec(pod, &words)?.trim().to_owned())
 }
 
-fn has_files(lab: &Lab, pod: &str, expected: &str) -> Result<()> {
-    let files = lab.exec(pod, &["ls", "/muster/tls"])?;
+fn has_files(fixture: &ClusterFixture, pod: &str, expected: &str) -> Result<()> {
+    let files = fixture.exec(pod, &["ls", "/muster/tls"])?;
     let files: Vec<_> = files.split_whitespace().collect();
     ensure!(files.join(" ") == expected, "{pod} has {files:?}");
     Ok(())
 }
 
-fn the_keys_go(lab: &Lab) -> Result<()> {
+fn the_keys_go(fixture: &ClusterFixture) -> Result<()> {
     let since = Instant::now();
     wait_for("the Secret to go", Duration::from_secs(60), || {
-        let secret = lab.cluster.get(&lab.namespace, "secret", "pi-agent")?;
+        let secret = fixture
+            .cluster
+            .get(&fixture.namespace, "secret", "pi-agent")?;
         Ok(secret.is_none().then_some(()))
     })?;
     say(&format!(

@@ -7,15 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::ClusterFixture;
+use e2e::cluster_fixture::agent::{self, Verdict};
+use e2e::cluster_fixture::names::own_address;
+use e2e::cluster_fixture::pi::{HELD, Mpi, PI};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::real::Lab;
-use e2e::real::agent::{self, Verdict};
-use e2e::real::names::own_address;
-use e2e::real::pi::{HELD, Mpi, PI};
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const AT_MOST: Duration = Duration::from_secs(30);
 /// A launcher's image is looked for when its gate has let it through.
@@ -37,20 +37,21 @@ fn held_job(workers: u32) -> MpiJob {
 /// Three started while the key was there; the fourth is made again after it has gone.
 #[test]
 fn one_worker_of_four_with_a_missing_key_ends_the_job() -> Result<()> {
-    in_lab("missing-key", |lab| {
-        let place = ["create", "configmap", "-n", &lab.namespace, "settings"];
-        lab.cluster
+    with_cluster("missing-key", |fixture| {
+        let place = ["create", "configmap", "-n", &fixture.namespace, "settings"];
+        fixture
+            .cluster
             .kubectl(&[&place[..], &["--from-literal=mode=fast"]].concat())?;
         let key = json!({"configMapKeyRef": {"name": "settings", "key": "mode"}});
         let job = held_job(4).with(
             &container("Worker", "env"),
             json!([{"name": "MODE", "valueFrom": key}]),
         );
-        let job = lab.submit(&job)?;
+        let job = fixture.submit(&job)?;
         job.running()?;
-        lab.patch("configmap", "settings", &json!({"data": {"mode": null}}))?;
+        fixture.patch("configmap", "settings", &json!({"data": {"mode": null}}))?;
         let since = Instant::now();
-        lab.kill_pod(&job.worker(3))?;
+        fixture.kill_pod(&job.worker(3))?;
         let failed = job.failed()?;
         let took = since.elapsed();
         let words = ["pi-worker-3", "CreateContainerConfigError", "mode"];
@@ -65,7 +66,7 @@ fn one_worker_of_four_with_a_missing_key_ends_the_job() -> Result<()> {
 /// given more time.
 #[test]
 fn images_that_are_nowhere_end_the_job() -> Result<()> {
-    in_lab("no-image", |lab| {
+    with_cluster("no-image", |fixture| {
         let registry = TcpListener::bind((own_address()?, 0)).context("opening a port")?;
         let image = format!("{}/{ABSENT}", registry.local_addr()?);
         thread::spawn(move || registry.incoming().flatten().try_for_each(refuse));
@@ -82,7 +83,7 @@ fn images_that_are_nowhere_end_the_job() -> Result<()> {
         ];
         let mut jobs = Vec::new();
         for (name, role, policy, word) in cases {
-            jobs.push((lab.submit(&with(name, role, policy))?, role, word));
+            jobs.push((fixture.submit(&with(name, role, policy))?, role, word));
         }
         for (job, role, word) in jobs {
             let failed = job.failed().with_context(|| job.name().to_owned())?;
@@ -111,19 +112,19 @@ fn say_time(what: &str, took: Duration) {
     say(&format!("{what}: failed after {:.1} s", took.as_secs_f64()));
 }
 
-fn in_a_room(job: MpiJob, lab: &Lab) -> MpiJob {
+fn in_a_room(job: MpiJob, fixture: &ClusterFixture) -> MpiJob {
     job.with(
         "/spec/mpiReplicaSpecs/Worker/template/spec/nodeSelector",
-        json!({"muster.test/room": lab.namespace}),
+        json!({"muster.test/room": fixture.namespace}),
     )
 }
 
 /// The launcher waits at its gate all the while.
 #[test]
 fn workers_without_room_are_waited_for_and_that_costs_no_try() -> Result<()> {
-    in_lab("no-room", |lab| {
+    with_cluster("no-room", |fixture| {
         let words = ["mpirun", "-n", "2", PI];
-        let job = lab.submit(&in_a_room(agent::job(Mpi::OpenMpi4, 2, &words), lab))?;
+        let job = fixture.submit(&in_a_room(agent::job(Mpi::OpenMpi4, 2, &words), fixture))?;
         job.until("word of the missing room", |job| {
             job["status"]["muster"]["reason"] == "Unschedulable"
         })?;
@@ -135,13 +136,18 @@ fn workers_without_room_are_waited_for_and_that_costs_no_try() -> Result<()> {
         let pod = job.launcher_pod()?;
         ensure!(pod["status"]["phase"] == "Pending", "not at its gate");
 
-        let nodes = lab.cluster.kubectl(&["get", "nodes", "--output=name"])?;
+        let nodes = fixture
+            .cluster
+            .kubectl(&["get", "nodes", "--output=name"])?;
         let node = nodes.lines().next().context("a cluster without nodes")?;
-        let label = format!("muster.test/room={}", lab.namespace);
-        lab.cluster
+        let label = format!("muster.test/room={}", fixture.namespace);
+        fixture
+            .cluster
             .kubectl(&["label", "--overwrite", node, &label])?;
         job.succeeded_on_workers(2)?;
-        lab.cluster.kubectl(&["label", node, "muster.test/room-"])?;
+        fixture
+            .cluster
+            .kubectl(&["label", node, "muster.test/room-"])?;
         let pod = job.launcher_pod()?;
         let status = &pod["status"];
         ensure!(
@@ -155,12 +161,12 @@ fn workers_without_room_are_waited_for_and_that_costs_no_try() -> Result<()> {
 
 #[test]
 fn a_job_whose_program_may_not_wait_for_long_does_not() -> Result<()> {
-    in_lab("no-time", |lab| {
+    with_cluster("no-time", |fixture| {
         let words = ["mpirun", "-n", "2", PI];
         let job = agent::job(Mpi::OpenMpi4, 2, &words)
             .backoff_limit(6)
             .with("/spec/muster/startupTimeoutSeconds", 10);
-        let job = lab.submit(&in_a_room(job, lab))?;
+        let job = fixture.submit(&in_a_room(job, fixture))?;
         let failed = job.failed()?;
         let took = job.age();
         let words = ["10 s", "startupTimeoutSeconds", "0 of 2 workers"];

@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
 use e2e::figures::say;
 use e2e::operator::RIGHTS_FOR_BDAP;
-use e2e::real::{Lab, PATIENCE, repository};
 use e2e::{Cluster, condition, wait_for};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Spelled so that no other group's can be meant.
 const JOBS: &str = "mpijobs.batch.test.bdap.com";
@@ -71,69 +71,76 @@ fn job(name: &str, workers: u32, launcher: &str) -> Value {
 /// A launcher that a test goes into.
 const HELD: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
-fn submit(lab: &Lab, job: &Value) -> Result<()> {
+fn submit(fixture: &ClusterFixture, job: &Value) -> Result<()> {
     define()?;
-    let args = ["create", "--namespace", &lab.namespace, "--filename=-"];
-    lab.cluster.kubectl_with(&args, &job.to_string())?;
+    let args = ["create", "--namespace", &fixture.namespace, "--filename=-"];
+    fixture.cluster.kubectl_with(&args, &job.to_string())?;
     Ok(())
 }
 
-fn get(lab: &Lab, job: &str) -> Result<Value> {
-    let found = lab.cluster.get(&lab.namespace, JOBS, job)?;
+fn get(fixture: &ClusterFixture, job: &str) -> Result<Value> {
+    let found = fixture.cluster.get(&fixture.namespace, JOBS, job)?;
     found.context("the job is gone")
 }
 
-fn until(lab: &Lab, job: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+fn until(
+    fixture: &ClusterFixture,
+    job: &str,
+    what: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> Result<Value> {
     let found = wait_for(what, PATIENCE + NOTICED_WITHIN, || {
-        Ok(Some(get(lab, job)?).filter(|job| holds(&job["status"])))
+        Ok(Some(get(fixture, job)?).filter(|job| holds(&job["status"])))
     });
-    found.with_context(|| match get(lab, job) {
+    found.with_context(|| match get(fixture, job) {
         Ok(job) => format!("its status is {}", job["status"]),
         Err(error) => format!("{error:#}"),
     })
 }
 
-fn launcher_runs(lab: &Lab, job: &str) -> Result<Value> {
-    until(lab, job, "the launcher to run", |status| {
+fn launcher_runs(fixture: &ClusterFixture, job: &str) -> Result<Value> {
+    until(fixture, job, "the launcher to run", |status| {
         status["launcher"] == "Running"
     })?;
-    lab.pod(&format!("{job}-launcher"))
+    fixture.pod(&format!("{job}-launcher"))
 }
 
-fn logs(lab: &Lab, pod: &str) -> Result<String> {
-    lab.cluster.kubectl(&["logs", "-n", &lab.namespace, pod])
+fn logs(fixture: &ClusterFixture, pod: &str) -> Result<String> {
+    fixture
+        .cluster
+        .kubectl(&["logs", "-n", &fixture.namespace, pod])
 }
 
 fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-fn edit(lab: &Lab, job: &str, patch: &Value) -> Result<()> {
-    lab.patch(JOBS, job, patch)
+fn edit(fixture: &ClusterFixture, job: &str, patch: &Value) -> Result<()> {
+    fixture.patch(JOBS, job, patch)
 }
 
 /// What a shell in the launcher says, whatever its exit code; that comes last.
-fn in_launcher(lab: &Lab, job: &str, script: &str) -> Result<String> {
+fn in_launcher(fixture: &ClusterFixture, job: &str, script: &str) -> Result<String> {
     let script = format!("{{ {script}\n}} 2>&1; echo \"exit $?\"");
-    let said = lab.exec(&format!("{job}-launcher"), &["sh", "-c", &script])?;
+    let said = fixture.exec(&format!("{job}-launcher"), &["sh", "-c", &script])?;
     Ok(said.trim().to_owned())
 }
 
 #[test]
 fn a11_and_a18_mpirun_reaches_every_worker_and_workers_outlive_it() -> Result<()> {
-    in_lab("bdap-mpirun", |lab| {
+    with_cluster("bdap-mpirun", |fixture| {
         submit(
-            lab,
+            fixture,
             &job(
                 "hosts",
                 5,
                 "mpirun hostname | sort; mpirun -n 5 /home/mpiuser/pi",
             ),
         )?;
-        let ended = until(lab, "hosts", "the launcher to succeed", |status| {
+        let ended = until(fixture, "hosts", "the launcher to succeed", |status| {
             status["launcher"] == "Succeeded"
         })?;
-        let log = logs(lab, "hosts-launcher")?;
+        let log = logs(fixture, "hosts-launcher")?;
         for worker in 0..5 {
             let name = format!("hosts-worker-{worker}");
             let line = |line: &str| line.trim() == name;
@@ -141,7 +148,7 @@ fn a11_and_a18_mpirun_reaches_every_worker_and_workers_outlive_it() -> Result<()
         }
         ensure!(log.contains("Workers: 5"), "{log}");
         ensure!(condition(&ended, "Succeeded") == Some("True"));
-        let workers = lab.pods("hosts", "worker")?;
+        let workers = fixture.pods("hosts", "worker")?;
         ensure!(workers.len() == 5, "workers stay");
         ensure!(
             workers
@@ -157,19 +164,19 @@ fn a11_and_a18_mpirun_reaches_every_worker_and_workers_outlive_it() -> Result<()
 
 #[test]
 fn a10_and_a14_the_remote_shell_is_exact_and_enters_its_own_workers_alone() -> Result<()> {
-    in_lab("bdap-kubexec", |lab| {
-        submit(lab, &job("shell", 2, HELD))?;
-        launcher_runs(lab, "shell")?;
-        let said = in_launcher(lab, "shell", "cat $OMPI_MCA_orte_default_hostfile")?;
+    with_cluster("bdap-kubexec", |fixture| {
+        submit(fixture, &job("shell", 2, HELD))?;
+        launcher_runs(fixture, "shell")?;
+        let said = in_launcher(fixture, "shell", "cat $OMPI_MCA_orte_default_hostfile")?;
         let hosts = "shell-worker-0 slots=1\nshell-worker-1 slots=1\nexit 0";
         ensure!(said == hosts, "{said}");
         let agent = "test -x $OMPI_MCA_plm_rsh_agent && echo $OMPI_MCA_plm_rsh_agent";
-        let said = in_launcher(lab, "shell", agent)?;
+        let said = in_launcher(fixture, "shell", agent)?;
         ensure!(said == "/etc/mpi/kubexec.sh\nexit 0", "{said}");
 
         let call = |words: &str| {
             let script = format!("$OMPI_MCA_plm_rsh_agent {words}");
-            in_launcher(lab, "shell", &script)
+            in_launcher(fixture, "shell", &script)
         };
         for (words, wanted) in [
             ("shell-worker-1 hostname", "shell-worker-1\nexit 0"),
@@ -183,15 +190,15 @@ fn a10_and_a14_the_remote_shell_is_exact_and_enters_its_own_workers_alone() -> R
             ensure!(said.ends_with(wanted), "{words}: {said}");
         }
         let said = in_launcher(
-            lab,
+            fixture,
             "shell",
             "seq 1 200000 | $OMPI_MCA_plm_rsh_agent shell-worker-0 'cat; echo end' | tail -n 2",
         )?;
         ensure!(said == "200000\nend\nexit 0", "{said}");
 
         // Not itself, and nobody else's.
-        submit(lab, &job("other", 1, HELD))?;
-        launcher_runs(lab, "other")?;
+        submit(fixture, &job("other", 1, HELD))?;
+        launcher_runs(fixture, "other")?;
         for pod in ["shell-launcher", "other-worker-0", "other-launcher"] {
             let said = call(&format!("{pod} id"))?;
             ensure!(said.contains("answered 403"), "{pod}: {said}");
@@ -205,10 +212,10 @@ fn a10_and_a14_the_remote_shell_is_exact_and_enters_its_own_workers_alone() -> R
 
 #[test]
 fn a15_to_a17_edits_reach_pods_hosts_and_rights() -> Result<()> {
-    in_lab("bdap-edits", |lab| {
-        submit(lab, &job("edits", 3, HELD))?;
-        let launcher = launcher_runs(lab, "edits")?;
-        let before: Vec<String> = lab
+    with_cluster("bdap-edits", |fixture| {
+        submit(fixture, &job("edits", 3, HELD))?;
+        let launcher = launcher_runs(fixture, "edits")?;
+        let before: Vec<String> = fixture
             .pods("edits", "worker")?
             .iter()
             .map(|pod| uid(pod).to_owned())
@@ -216,48 +223,51 @@ fn a15_to_a17_edits_reach_pods_hosts_and_rights() -> Result<()> {
         let container = json!([{"name": "w", "image": "muster.test/openmpi4:1",
             "command": ["sh", "-c"], "args": ["exec sleep infinity"]}]);
         let patch = json!({"spec": {"workerTemplate": {"spec": {"containers": container}}}});
-        edit(lab, "edits", &patch)?;
+        edit(fixture, "edits", &patch)?;
         wait_for("three new workers", PATIENCE, || {
-            let pods = lab.pods("edits", "worker")?;
+            let pods = fixture.pods("edits", "worker")?;
             let new = |pod: &Value| {
                 !before.contains(&uid(pod).to_owned()) && condition(pod, "Ready") == Some("True")
             };
             Ok((pods.len() == 3 && pods.iter().all(new)).then_some(()))
         })?;
-        ensure!(uid(&lab.pod("edits-launcher")?) == uid(&launcher));
+        ensure!(uid(&fixture.pod("edits-launcher")?) == uid(&launcher));
 
         for count in [2, 4] {
-            edit(lab, "edits", &json!({"spec": {"numWorkers": count}}))?;
+            edit(fixture, "edits", &json!({"spec": {"numWorkers": count}}))?;
             let ready = format!("{count}/{count}");
-            until(lab, "edits", "workers to follow", |status| {
+            until(fixture, "edits", "workers to follow", |status| {
                 status["muster"]["ready"] == ready
             })?;
             // The kubelet brings the list into the running launcher in its own time.
             wait_for("the list to follow", PATIENCE, || {
-                let said = in_launcher(lab, "edits", "grep -c slots=1 /etc/mpi/hostfile")?;
+                let said = in_launcher(fixture, "edits", "grep -c slots=1 /etc/mpi/hostfile")?;
                 Ok((said == format!("{count}\nexit 0")).then_some(()))
             })?;
             let last = count - 1;
             let call = format!("/etc/mpi/kubexec.sh edits-worker-{last} hostname");
-            let said = in_launcher(lab, "edits", &call)?;
+            let said = in_launcher(fixture, "edits", &call)?;
             ensure!(said == format!("edits-worker-{last}\nexit 0"), "{said}");
         }
-        ensure!(uid(&lab.pod("edits-launcher")?) == uid(&launcher));
+        ensure!(uid(&fixture.pod("edits-launcher")?) == uid(&launcher));
 
         let args = json!([{"name": "l", "image": IMAGE, "command": ["/bin/sh", "-c"],
             "args": ["echo second; mpirun hostname"]}]);
         let patch = json!({"spec": {"launcherTemplate": {"spec": {"containers": args}}}});
-        edit(lab, "edits", &patch)?;
-        until(lab, "edits", "the edit to be seen", |status| {
+        edit(fixture, "edits", &patch)?;
+        until(fixture, "edits", "the edit to be seen", |status| {
             status["observedGeneration"] == 5
         })?;
-        ensure!(uid(&lab.pod("edits-launcher")?) == uid(&launcher));
-        lab.kill_pod("edits-launcher")?;
-        until(lab, "edits", "the second launcher to succeed", |status| {
-            status["launcher"] == "Succeeded"
-        })
-        .inspect_err(|_| say(&logs(lab, "edits-launcher").unwrap_or_default()))?;
-        ensure!(logs(lab, "edits-launcher")?.contains("second"));
+        ensure!(uid(&fixture.pod("edits-launcher")?) == uid(&launcher));
+        fixture.kill_pod("edits-launcher")?;
+        until(
+            fixture,
+            "edits",
+            "the second launcher to succeed",
+            |status| status["launcher"] == "Succeeded",
+        )
+        .inspect_err(|_| say(&logs(fixture, "edits-launcher").unwrap_or_default()))?;
+        ensure!(logs(fixture, "edits-launcher")?.contains("second"));
         Ok(())
     })
 }
@@ -267,12 +277,12 @@ const SEED_NAMESPACE: &str = "sw-mpi-operator";
 
 #[test]
 fn a07_a12_a13_and_a19_the_seeds_sample_trains_on_all_workers_and_goes() -> Result<()> {
-    in_lab("bdap-seed", |lab| {
+    with_cluster("bdap-seed", |fixture| {
         define()?;
-        let seed = lab.beside_named(SEED_NAMESPACE)?;
+        let seed = fixture.beside_named(SEED_NAMESPACE)?;
         let file = repository().join("examples/seeds/bdap.yaml");
         let file = file.to_str().context("the repository's path is not text")?;
-        lab.cluster.kubectl(&["apply", "--filename", file])?;
+        fixture.cluster.kubectl(&["apply", "--filename", file])?;
         let early = wait_for("workers", PATIENCE + NOTICED_WITHIN, || {
             let workers = seed.pods("simple-train-cpu", "worker")?;
             Ok((workers.len() == 5).then_some(workers))
@@ -294,14 +304,14 @@ fn a07_a12_a13_and_a19_the_seeds_sample_trains_on_all_workers_and_goes() -> Resu
         }
         let kinds = "pods,configmaps,serviceaccounts,roles,rolebindings,statefulsets";
         let remove = ["delete", "-n", SEED_NAMESPACE, JOBS, "simple-train-cpu"];
-        lab.cluster.kubectl(&remove)?;
+        fixture.cluster.kubectl(&remove)?;
         wait_for("everything to go", PATIENCE, || {
             let list = ["get", "-n", SEED_NAMESPACE, kinds, "--output=name"];
-            let left = lab.cluster.kubectl(&list)?;
+            let left = fixture.cluster.kubectl(&list)?;
             Ok((!left.contains("simple-train-cpu")).then_some(()))
         })?;
         let remove = ["delete", "namespace", SEED_NAMESPACE, "--wait=false"];
-        lab.cluster.kubectl(&remove)?;
+        fixture.cluster.kubectl(&remove)?;
         Ok(())
     })
 }

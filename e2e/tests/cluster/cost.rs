@@ -1,13 +1,13 @@
 //! What a job costs the API server: the operator's writes, as the API server's own log has them.
 
 use anyhow::{Result, ensure};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, pi};
+use e2e::cluster_fixture::{agent, deployed};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::real::pi::{Mpi, PI, User, pi};
-use e2e::real::{agent, deployed};
 use e2e::{audit, wait_for};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// What comes on top of one write for each worker. Kubeflow's operator needs 11 in its best case, for
 /// a job whose workers nobody removes; here they are removed, and the launcher is told where they are.
@@ -34,13 +34,13 @@ fn a_job_of_8_workers_by_the_agent_costs_few_writes() -> Result<()> {
 }
 
 fn costs_few_writes(name: &str, job: &MpiJob, workers: u32, besides: usize) -> Result<()> {
-    in_lab(name, |lab| {
-        let job = lab.submit(job)?;
+    with_cluster(name, |fixture| {
+        let job = fixture.submit(job)?;
         job.succeeded_on_workers(workers)?;
-        wait_for("workers to go", e2e::real::PATIENCE, || {
-            Ok(lab.pods("pi", "worker")?.is_empty().then_some(()))
+        wait_for("workers to go", e2e::cluster_fixture::PATIENCE, || {
+            Ok(fixture.pods("pi", "worker")?.is_empty().then_some(()))
         })?;
-        let writes = lab.writes_of(deployed::USER)?;
+        let writes = fixture.writes_of(deployed::USER)?;
         let table = audit::table(&writes);
         say(&format!(
             "{workers} workers: {} writes\n{table}",

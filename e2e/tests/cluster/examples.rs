@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::repository;
 use e2e::condition;
-use e2e::real::repository;
 use serde_json::Value;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const TRIED: [&str; 9] = [
     "launcher-as-worker",
@@ -40,26 +40,30 @@ fn no_example_is_untried() -> Result<()> {
 
 #[test]
 fn pi() -> Result<()> {
-    in_lab("example-pi", |lab| {
-        let job = lab.submit_example("pi")?;
+    with_cluster("example-pi", |fixture| {
+        let job = fixture.submit_example("pi")?;
         job.succeeded_on_workers(2)?;
         ensure!(
             condition(&job.get()?, "Running") == Some("False"),
             "it no longer runs"
         );
         // Workers that still run are removed, the launcher and its log stay for a minute.
-        e2e::wait_for("workers to go", e2e::real::PATIENCE, || {
-            Ok(lab.pods("pi", "worker")?.is_empty().then_some(()))
+        e2e::wait_for("workers to go", e2e::cluster_fixture::PATIENCE, || {
+            Ok(fixture.pods("pi", "worker")?.is_empty().then_some(()))
         })?;
-        ensure!(lab.pods("pi", "launcher")?.len() == 1, "the launcher stays");
+        ensure!(
+            fixture.pods("pi", "launcher")?.len() == 1,
+            "the launcher stays"
+        );
         Ok(())
     })
 }
 
 #[test]
 fn pi_without_ssh() -> Result<()> {
-    in_lab("example-without-ssh", |lab| {
-        lab.submit_example("pi-without-ssh")?
+    with_cluster("example-without-ssh", |fixture| {
+        fixture
+            .submit_example("pi-without-ssh")?
             .succeeded_on_workers(2)?;
         Ok(())
     })
@@ -67,40 +71,46 @@ fn pi_without_ssh() -> Result<()> {
 
 #[test]
 fn pi_root() -> Result<()> {
-    in_lab("example-root", |lab| {
-        lab.submit_example("pi-root")?.succeeded_on_workers(2)?;
+    with_cluster("example-root", |fixture| {
+        fixture.submit_example("pi-root")?.succeeded_on_workers(2)?;
         Ok(())
     })
 }
 
 #[test]
 fn pi_openmpi5() -> Result<()> {
-    in_lab("example-openmpi5", |lab| {
-        lab.submit_example("pi-openmpi5")?.succeeded_on_workers(2)?;
+    with_cluster("example-openmpi5", |fixture| {
+        fixture
+            .submit_example("pi-openmpi5")?
+            .succeeded_on_workers(2)?;
         Ok(())
     })
 }
 
 #[test]
 fn pi_mpich() -> Result<()> {
-    in_lab("example-mpich", |lab| {
-        lab.submit_example("pi-mpich")?.succeeded_on_workers(2)?;
+    with_cluster("example-mpich", |fixture| {
+        fixture
+            .submit_example("pi-mpich")?
+            .succeeded_on_workers(2)?;
         Ok(())
     })
 }
 
 #[test]
 fn pi_intel() -> Result<()> {
-    in_lab("example-intel", |lab| {
-        lab.submit_example("pi-intel")?.succeeded_on_workers(2)?;
+    with_cluster("example-intel", |fixture| {
+        fixture
+            .submit_example("pi-intel")?
+            .succeeded_on_workers(2)?;
         Ok(())
     })
 }
 
 #[test]
 fn launcher_as_worker() -> Result<()> {
-    in_lab("example-law", |lab| {
-        let job = lab.submit_example("launcher-as-worker")?;
+    with_cluster("example-law", |fixture| {
+        let job = fixture.submit_example("launcher-as-worker")?;
         job.succeeded_on(3, &[&job.launcher(), &job.worker(0), &job.worker(1)])?;
         Ok(())
     })
@@ -108,8 +118,8 @@ fn launcher_as_worker() -> Result<()> {
 
 #[test]
 fn wait_for_workers() -> Result<()> {
-    in_lab("example-wait", |lab| {
-        let job = lab.submit_example("wait-for-workers")?;
+    with_cluster("example-wait", |fixture| {
+        let job = fixture.submit_example("wait-for-workers")?;
         let workers = job.pods_until("two ready workers", "worker", |pods| {
             pods.len() == 2
                 && pods
@@ -117,7 +127,9 @@ fn wait_for_workers() -> Result<()> {
                     .all(|pod| condition(pod, "Ready") == Some("True"))
         })?;
         job.succeeded_on_workers(2)?;
-        let launcher = lab.cluster.get(&lab.namespace, "job", &job.launcher())?;
+        let launcher = fixture
+            .cluster
+            .get(&fixture.namespace, "job", &job.launcher())?;
         let launcher = launcher.context("the launcher Job is gone")?;
         // Both in whole seconds of the same clock, written so that they sort.
         let created = launcher["metadata"]["creationTimestamp"].as_str();
@@ -142,20 +154,20 @@ fn ready_since(pod: &Value) -> Option<&str> {
 
 #[test]
 fn suspended() -> Result<()> {
-    in_lab("example-suspended", |lab| {
-        let job = lab.submit_example("suspended")?;
+    with_cluster("example-suspended", |fixture| {
+        let job = fixture.submit_example("suspended")?;
         job.until("condition Suspended", |job| {
             condition(job, "Suspended") == Some("True")
         })?;
         ensure!(
-            lab.pods("suspended", "worker")?.is_empty(),
+            fixture.pods("suspended", "worker")?.is_empty(),
             "a suspended job has no workers"
         );
         ensure!(
-            lab.pods("suspended", "launcher")?.is_empty(),
+            fixture.pods("suspended", "launcher")?.is_empty(),
             "a suspended job has no launcher"
         );
-        lab.suspend("suspended", false)?;
+        fixture.suspend("suspended", false)?;
         job.succeeded_on_workers(2)?;
         Ok(())
     })

@@ -3,22 +3,22 @@
 //! F1 to F10 of `docs/acceptance.md`.
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE};
 use e2e::flyte::{Phase, Template, finalized};
-use e2e::real::{Lab, PATIENCE};
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Read as Flyte reads it.
 const V1: &str = "mpijobs.v1.kubeflow.org";
 const IMAGE: &str = "muster.test/openmpi4-nossh:1";
 
 /// What Flyte reads on the way, each once, until it reads an end.
-fn followed(lab: &Lab, template: &Template, job: &str) -> Result<Vec<Phase>> {
+fn followed(fixture: &ClusterFixture, template: &Template, job: &str) -> Result<Vec<Phase>> {
     let mut read: Vec<Phase> = Vec::new();
     let field = format!("--field-selector=metadata.name={job}");
-    lab.watch(
+    fixture.watch(
         "an end as Flyte reads it",
         &[V1, &field],
         PATIENCE,
@@ -85,8 +85,8 @@ fn suits_flyte(job: &Value) -> Result<()> {
     Ok(())
 }
 
-fn live(lab: &Lab, job: &str) -> Result<Value> {
-    let job = lab.cluster.get(&lab.namespace, V1, job)?;
+fn live(fixture: &ClusterFixture, job: &str) -> Result<Value> {
+    let job = fixture.cluster.get(&fixture.namespace, V1, job)?;
     job.context("the job is gone")
 }
 
@@ -101,17 +101,17 @@ const HOSTS: [&str; 2] = ["4f2a-n0-0-worker-0", "4f2a-n0-0-worker-1"];
 
 #[test]
 fn a_flyte_task_is_queued_runs_and_succeeds() -> Result<()> {
-    in_lab("flyte-pi", |lab| {
+    with_cluster("flyte-pi", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
-        lab.create(&template.build(&lab.namespace, NAME)?)?;
-        let read = followed(lab, &template, NAME)?;
+        fixture.create(&template.build(&fixture.namespace, NAME)?)?;
+        let read = followed(fixture, &template, NAME)?;
         ensure!(
             phases(&read) == ["Queued", "Running", "Success"],
             "{read:?}"
         );
 
         let launcher = format!("{NAME}-launcher");
-        let output = lab.log(&launcher)?;
+        let output = fixture.log(&launcher)?;
         output.expect(2, &HOSTS)?;
         // The task's environment is the worker container's, which ranks inherit.
         let said = output
@@ -125,14 +125,15 @@ fn a_flyte_task_is_queued_runs_and_succeeds() -> Result<()> {
             output.text
         );
         // F11, F14: names and labels stay, and so does the job.
-        let pod = lab.pod(&launcher)?;
+        let pod = fixture.pod(&launcher)?;
         ensure!(pod["metadata"]["labels"]["execution-id"] == NAME);
         ensure!(pod["spec"]["containers"][0]["name"] == "mpi");
 
-        let written = finalized(&live(lab, NAME)?)?;
-        lab.cluster
+        let written = finalized(&live(fixture, NAME)?)?;
+        fixture
+            .cluster
             .kubectl_with(&["replace", "-f", "-"], &written.to_string())?;
-        let after = live(lab, NAME)?;
+        let after = live(fixture, NAME)?;
         ensure!(
             after["metadata"]["finalizers"].is_null(),
             "{}",
@@ -145,15 +146,15 @@ fn a_flyte_task_is_queued_runs_and_succeeds() -> Result<()> {
 
 #[test]
 fn the_task_of_the_documentation_runs_as_it_is() -> Result<()> {
-    in_lab("flyte-seed", |lab| {
+    with_cluster("flyte-seed", |fixture| {
         let template = Template::of_task("mpi_task", "muster.test/seeds:1")?;
-        lab.create(&template.build(&lab.namespace, NAME)?)?;
-        let read = followed(lab, &template, NAME)?;
+        fixture.create(&template.build(&fixture.namespace, NAME)?)?;
+        let read = followed(fixture, &template, NAME)?;
         ensure!(
             phases(&read) == ["Queued", "Running", "Success"],
             "{read:?}"
         );
-        let output = lab.log(&format!("{NAME}-launcher"))?;
+        let output = fixture.log(&format!("{NAME}-launcher"))?;
         output.expect(2, &HOSTS)?;
         for words in [
             "called as /opt/venv/bin/entrypoint.py pyflyte-execute --inputs /tmp/flyte/inputs.pb",
@@ -173,16 +174,16 @@ fn the_task_of_the_documentation_runs_as_it_is() -> Result<()> {
 
 #[test]
 fn a_flyte_task_that_fails_says_why_to_flytes_user() -> Result<()> {
-    in_lab("flyte-failing", |lab| {
+    with_cluster("flyte-failing", |fixture| {
         let template = Template::of_task("failing", IMAGE)?;
-        lab.create(&template.build(&lab.namespace, NAME)?)?;
-        let read = followed(lab, &template, NAME)?;
+        fixture.create(&template.build(&fixture.namespace, NAME)?)?;
+        let read = followed(fixture, &template, NAME)?;
         ensure!(
             phases(&read).last() == Some(&"RetryableFailure"),
             "{read:?}"
         );
         let told = &read.last().context("it has ended")?.message;
-        let muster = live(lab, NAME)?["status"]["muster"].take();
+        let muster = live(fixture, NAME)?["status"]["muster"].take();
         for word in [muster["reason"].as_str(), muster["message"].as_str()] {
             let word = word.context("a failure has a reason and a message")?;
             ensure!(told.contains(word), "`{word}` is not in `{told}`");
@@ -197,58 +198,62 @@ fn a_flyte_task_that_fails_says_why_to_flytes_user() -> Result<()> {
 
 #[test]
 fn a_flyte_task_that_is_held_is_queued() -> Result<()> {
-    in_lab("flyte-held", |lab| {
+    with_cluster("flyte-held", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
-        let mut job = template.build(&lab.namespace, NAME)?;
+        let mut job = template.build(&fixture.namespace, NAME)?;
         job["spec"]["runPolicy"]["suspend"] = true.into();
-        lab.create(&job)?;
+        fixture.create(&job)?;
         let held = wait_for("condition Suspended", PATIENCE, || {
-            let job = live(lab, NAME)?;
+            let job = live(fixture, NAME)?;
             Ok(Some(job).filter(|job| condition(job, "Suspended") == Some("True")))
         })?;
         suits_flyte(&held)?;
         ensure!(template.phase(&held)?.phase == "Queued");
-        lab.suspend(NAME, false)?;
-        let read = followed(lab, &template, NAME)?;
+        fixture.suspend(NAME, false)?;
+        let read = followed(fixture, &template, NAME)?;
         ensure!(
             phases(&read) == ["Queued", "Running", "Success"],
             "{read:?}"
         );
         // F6.
-        ensure!(condition(&live(lab, NAME)?, "Suspended") == Some("False"));
+        ensure!(condition(&live(fixture, NAME)?, "Suspended") == Some("False"));
         Ok(())
     })
 }
 
 #[test]
 fn a_flyte_task_that_is_aborted_loses_its_pods_and_keeps_its_finalizer() -> Result<()> {
-    in_lab("flyte-aborted", |lab| {
+    with_cluster("flyte-aborted", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
-        let mut job = template.build(&lab.namespace, NAME)?;
+        let mut job = template.build(&fixture.namespace, NAME)?;
         let launcher = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/args";
         let args = job.pointer_mut(launcher).context("it has arguments")?;
         *args = json!(["sleep", "600"]);
-        lab.create(&job)?;
+        fixture.create(&job)?;
         wait_for("condition Running", PATIENCE, || {
-            let job = live(lab, NAME)?;
+            let job = live(fixture, NAME)?;
             Ok((condition(&job, "Running") == Some("True")).then_some(()))
         })?;
-        lab.cluster
-            .kubectl(&["delete", "-n", &lab.namespace, V1, NAME, "--wait=false"])?;
+        fixture
+            .cluster
+            .kubectl(&["delete", "-n", &fixture.namespace, V1, NAME, "--wait=false"])?;
         wait_for("no pods", PATIENCE, || {
             let selector = format!("training.kubeflow.org/job-name={NAME}");
-            let pods = lab.cluster.list(&lab.namespace, "pods", &selector)?;
+            let pods = fixture
+                .cluster
+                .list(&fixture.namespace, "pods", &selector)?;
             Ok(pods.is_empty().then_some(()))
         })?;
-        let held = live(lab, NAME)?;
+        let held = live(fixture, NAME)?;
         ensure!(held["metadata"]["finalizers"] == json!(["flyte.org/finalizer-k8s"]));
         let written = finalized(&held)?;
-        lab.cluster
+        fixture
+            .cluster
             .kubectl_with(&["replace", "-f", "-"], &written.to_string())?;
         wait_for("the job to go", PATIENCE, || {
-            Ok(lab
+            Ok(fixture
                 .cluster
-                .get(&lab.namespace, V1, NAME)?
+                .get(&fixture.namespace, V1, NAME)?
                 .is_none()
                 .then_some(()))
         })

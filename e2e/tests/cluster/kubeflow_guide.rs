@@ -2,20 +2,20 @@
 //! and its flags, runs as it is written there; only TensorFlow is replaced by pi.
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::ClusterFixture;
+use e2e::cluster_fixture::pi::PI;
 use e2e::condition;
 use e2e::jobs::MpiJob;
-use e2e::real::Lab;
-use e2e::real::pi::PI;
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const IMAGE: &str = "muster.test/openmpi4:1";
 
 #[test]
 fn the_benchmark_of_the_guide_runs() -> Result<()> {
-    in_lab("guide", |lab| {
-        give_gpus(lab)?;
+    with_cluster("guide", |fixture| {
+        give_gpus(fixture)?;
         let mut mpirun = vec!["mpirun", "--allow-run-as-root", "-np", "2"];
         mpirun.extend([
             "-bind-to",
@@ -46,7 +46,7 @@ fn the_benchmark_of_the_guide_runs() -> Result<()> {
             )
             .with("/spec/mpiReplicaSpecs/Launcher/replicas", 1)
             .with(limits, json!({"nvidia.com/gpu": 2}));
-        let job = lab.submit(&guide)?;
+        let job = fixture.submit(&guide)?;
         job.succeeded_on(2, &[&job.worker(0)])?;
         let status = &job.get()?;
         ensure!(
@@ -66,8 +66,10 @@ fn the_benchmark_of_the_guide_runs() -> Result<()> {
 }
 
 /// Kubernetes takes an administrator's word for how many GPUs a node has.
-pub(crate) fn give_gpus(lab: &Lab) -> Result<()> {
-    let nodes = lab.cluster.kubectl(&["get", "nodes", "--output=name"])?;
+pub(crate) fn give_gpus(fixture: &ClusterFixture) -> Result<()> {
+    let nodes = fixture
+        .cluster
+        .kubectl(&["get", "nodes", "--output=name"])?;
     let node = nodes.lines().next().context("a cluster without nodes")?;
     let patch = json!({"status": {"capacity": {"nvidia.com/gpu": "2"}}}).to_string();
     let args = [
@@ -78,6 +80,6 @@ pub(crate) fn give_gpus(lab: &Lab) -> Result<()> {
         "-p",
         &patch,
     ];
-    lab.cluster.kubectl(&args)?;
+    fixture.cluster.kubectl(&args)?;
     Ok(())
 }

@@ -2,23 +2,23 @@
 //! its node evicted ends the job.
 
 use anyhow::{Result, ensure};
-use e2e::real::pi::{Mpi, PI, User, held_pi, job};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, held_pi, job};
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn a_worker_that_was_removed_before_the_program_starts_is_made_again() -> Result<()> {
-    in_lab("removed-early", |lab| {
-        let job = lab.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;
+    with_cluster("removed-early", |fixture| {
+        let job = fixture.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;
         job.running()?;
         let before = job.workers_run(2)?;
-        lab.cluster.kubectl(&[
+        fixture.cluster.kubectl(&[
             "delete",
             "pod",
             "-n",
-            &lab.namespace,
+            &fixture.namespace,
             &job.worker(1),
             "--wait=false",
         ])?;
@@ -34,8 +34,8 @@ fn a_worker_that_was_removed_before_the_program_starts_is_made_again() -> Result
 /// mpirun gives up when a worker goes, the launcher is tried again, and then finds the new worker.
 #[test]
 fn a_worker_that_was_removed_while_the_program_runs_is_made_again() -> Result<()> {
-    in_lab("removed-late", |lab| {
-        let job = lab.submit(&job(
+    with_cluster("removed-late", |fixture| {
+        let job = fixture.submit(&job(
             Mpi::OpenMpi4,
             User::Mpiuser,
             2,
@@ -47,11 +47,12 @@ fn a_worker_that_was_removed_while_the_program_runs_is_made_again() -> Result<()
             "delete",
             "pod",
             "-n",
-            &lab.namespace,
+            &fixture.namespace,
             &job.worker(1),
             "--wait=false",
         ];
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&[&args[..], &["--grace-period=1"]].concat())?;
         job.pods_until("another worker 1 that runs", "worker", |pods| {
             is_replaced(pods, &before[1])
@@ -67,27 +68,27 @@ fn a_worker_that_was_removed_while_the_program_runs_is_made_again() -> Result<()
 /// `Succeeded`, and forgets that it evicted it.
 #[test]
 fn a_worker_that_its_node_evicted_ends_the_job() -> Result<()> {
-    in_lab("evicted", |lab| {
+    with_cluster("evicted", |fixture| {
         let sshd = "/usr/sbin/sshd -De -f /home/mpiuser/.sshd_config; exit 1";
         let resources = "/spec/mpiReplicaSpecs/Worker/template/spec/containers/0/resources";
         let limited = held_pi(Mpi::OpenMpi4, User::Mpiuser, 2)
             .worker_command(&["sh", "-c", sshd])
             .worker_args(&[])
             .with(resources, json!({"limits": {"ephemeral-storage": "8Mi"}}));
-        let job = lab.submit(&limited)?;
+        let job = fixture.submit(&limited)?;
         job.running()?;
         let fill = "head --bytes=64M /dev/zero >/tmp/fill";
         let args = [
             "exec",
             "-n",
-            &lab.namespace,
+            &fixture.namespace,
             &job.worker(1),
             "--",
             "sh",
             "-c",
             fill,
         ];
-        lab.cluster.kubectl(&args)?;
+        fixture.cluster.kubectl(&args)?;
         let failed = job.failed()?;
         let conditions = failed["status"]["conditions"]
             .as_array()
@@ -106,12 +107,12 @@ fn a_worker_that_its_node_evicted_ends_the_job() -> Result<()> {
         );
         wait_for(
             "the launcher and the other worker to go",
-            e2e::real::PATIENCE,
+            e2e::cluster_fixture::PATIENCE,
             || {
-                let left = lab.pods("pi", "worker")?;
+                let left = fixture.pods("pi", "worker")?;
                 // The kubelet keeps the evicted pod as evidence, and so must the operator.
                 let evicted = matches!(&left[..], [pod] if pod["status"]["reason"] == "Evicted");
-                Ok((evicted && lab.pods("pi", "launcher")?.is_empty()).then_some(()))
+                Ok((evicted && fixture.pods("pi", "launcher")?.is_empty()).then_some(()))
             },
         )?;
         ensure!(

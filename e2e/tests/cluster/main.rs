@@ -30,4 +30,4 @@ mod t9k;
 mod t9k_modes;
 mod time_to_live;
 
-use e2e::real::{in_lab, in_lab_alone};
+use e2e::cluster_fixture::{with_cluster, with_cluster_alone};

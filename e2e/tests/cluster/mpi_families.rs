@@ -2,10 +2,10 @@
 //! asked for, each over real ssh. A run that silently stays on one host is a failure here.
 
 use anyhow::{Result, ensure};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, job, pi};
 use e2e::condition;
-use e2e::real::pi::{Mpi, PI, User, job, pi};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn open_mpi_4_as_root() -> Result<()> {
@@ -48,8 +48,8 @@ fn intel_mpi_as_an_ordinary_user() -> Result<()> {
 }
 
 fn runs_on_two_workers(name: &str, mpi: Mpi, user: User) -> Result<()> {
-    in_lab(name, |lab| {
-        lab.submit(&pi(mpi, user, 2))?.succeeded_on_workers(2)?;
+    with_cluster(name, |fixture| {
+        fixture.submit(&pi(mpi, user, 2))?.succeeded_on_workers(2)?;
         Ok(())
     })
 }
@@ -57,10 +57,10 @@ fn runs_on_two_workers(name: &str, mpi: Mpi, user: User) -> Result<()> {
 /// Open MPI refuses to run as root unless it is told to.
 #[test]
 fn a_launcher_that_always_fails_fails_the_job() -> Result<()> {
-    in_lab("openmpi4-refused", |lab| {
+    with_cluster("openmpi4-refused", |fixture| {
         let refused =
             job(Mpi::OpenMpi4, User::Root, 2, &["mpirun", "-n", "2", PI]).backoff_limit(1);
-        let submitted = lab.submit(&refused)?;
+        let submitted = fixture.submit(&refused)?;
         let failed = submitted.failed()?;
         ensure!(
             condition(&failed, "Succeeded").is_none(),
@@ -76,9 +76,9 @@ fn a_launcher_that_always_fails_fails_the_job() -> Result<()> {
 
 #[test]
 fn several_ranks_on_each_worker() -> Result<()> {
-    in_lab("openmpi4-slots", |lab| {
+    with_cluster("openmpi4-slots", |fixture| {
         let words = ["mpirun", "-n", "4", PI];
-        let submitted = lab.submit(&job(Mpi::OpenMpi4, User::Mpiuser, 2, &words).slots(2))?;
+        let submitted = fixture.submit(&job(Mpi::OpenMpi4, User::Mpiuser, 2, &words).slots(2))?;
         submitted.succeeded_on(4, &[&submitted.worker(0), &submitted.worker(1)])?;
         Ok(())
     })
@@ -87,10 +87,10 @@ fn several_ranks_on_each_worker() -> Result<()> {
 /// A pod on its node's network has the node's name, and one sshd is all a node's port can serve.
 #[test]
 fn pods_on_the_network_of_their_nodes() -> Result<()> {
-    in_lab("host-network", |lab| {
+    with_cluster("host-network", |fixture| {
         let words = ["mpirun", "--allow-run-as-root", PI];
         let on_node = |role| format!("/spec/mpiReplicaSpecs/{role}/template/spec/hostNetwork");
-        let submitted = lab.submit(
+        let submitted = fixture.submit(
             &job(Mpi::OpenMpi4, User::Root, 1, &words)
                 .with(&on_node("Launcher"), true)
                 .with(&on_node("Worker"), true),

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::real::s3::{KEY_ID, SECRET, Store};
-use e2e::real::{Lab, PATIENCE, repository};
+use e2e::cluster_fixture::s3::{KEY_ID, SECRET, Store};
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const KIND: &str = "openmpis.muster.dev";
 const IMAGE: &str = "muster.test/openmpi4:1";
@@ -19,9 +19,9 @@ const HOSTFILE: &str = "/kubeflow/openmpi/assets/hostfile";
 /// Workers look for the end every second, and kubelets say so within a few.
 const END_MAX: Duration = Duration::from_secs(30);
 
-/// A job of this API in a lab's namespace, or in one that its file names.
+/// A job of this API in a fixture's namespace, or in one that its file names.
 struct Job<'a> {
-    lab: &'a Lab,
+    fixture: &'a ClusterFixture,
     namespace: String,
     name: String,
 }
@@ -31,7 +31,7 @@ fn mpiexec(workers: u32, rest: &str) -> String {
 }
 
 /// Makes the key pair as the quickstart does.
-fn make_keys(lab: &Lab, namespace: &str, secret: &str) -> Result<()> {
+fn make_keys(fixture: &ClusterFixture, namespace: &str, secret: &str) -> Result<()> {
     let directory = std::env::temp_dir().join(format!("muster-keys-{namespace}-{secret}"));
     fs::create_dir_all(&directory)?;
     let key = directory.join("id_rsa");
@@ -55,30 +55,33 @@ fn make_keys(lab: &Lab, namespace: &str, secret: &str) -> Result<()> {
     ];
     let args = ["create", "secret", "generic", secret, "-n", namespace];
     let args = [&args[..], &files.each_ref().map(String::as_str)].concat();
-    let created = lab.cluster.kubectl(&args);
+    let created = fixture.cluster.kubectl(&args);
     fs::remove_dir_all(directory)?;
     created.map(drop)
 }
 
 impl<'a> Job<'a> {
-    fn submit(lab: &'a Lab, name: &str, parameters: Value) -> Result<Self> {
+    fn submit(fixture: &'a ClusterFixture, name: &str, parameters: Value) -> Result<Self> {
         let mut spec = json!({"image": IMAGE, "secret": "keys", "workers": 2});
         for (parameter, value) in parameters.as_object().into_iter().flatten() {
             spec[parameter] = value.clone();
         }
         let job = json!({"apiVersion": "muster.dev/v1alpha1", "kind": "OpenMPI",
             "metadata": {"name": name}, "spec": spec});
-        let args = ["create", "--namespace", &lab.namespace, "--filename=-"];
-        lab.cluster.kubectl_with(&args, &job.to_string())?;
+        let args = ["create", "--namespace", &fixture.namespace, "--filename=-"];
+        fixture.cluster.kubectl_with(&args, &job.to_string())?;
         Ok(Self {
-            lab,
-            namespace: lab.namespace.clone(),
+            fixture,
+            namespace: fixture.namespace.clone(),
             name: name.to_owned(),
         })
     }
 
     fn get(&self) -> Result<Value> {
-        let job = self.lab.cluster.get(&self.namespace, KIND, &self.name)?;
+        let job = self
+            .fixture
+            .cluster
+            .get(&self.namespace, KIND, &self.name)?;
         job.with_context(|| format!("{} is gone", self.name))
     }
 
@@ -105,14 +108,14 @@ impl<'a> Job<'a> {
 
     fn pod(&self, pod: &str) -> Result<Value> {
         let name = format!("{}-{pod}", self.name);
-        let found = self.lab.cluster.get(&self.namespace, "pod", &name)?;
+        let found = self.fixture.cluster.get(&self.namespace, "pod", &name)?;
         found.with_context(|| format!("pod {name} is gone"))
     }
 
     /// What the master said, as the quickstart reads it.
     fn said(&self) -> Result<String> {
         let master = format!("{}-master", self.name);
-        self.lab
+        self.fixture
             .cluster
             .kubectl(&["logs", "-n", &self.namespace, &master])
     }
@@ -131,7 +134,7 @@ impl<'a> Job<'a> {
     fn exec(&self, pod: &str, words: &[&str]) -> Result<String> {
         let pod = format!("{}-{pod}", self.name);
         let args = ["exec", "-n", &self.namespace, &pod, "--"];
-        self.lab.cluster.kubectl(&[&args[..], words].concat())
+        self.fixture.cluster.kubectl(&[&args[..], words].concat())
     }
 }
 
@@ -141,17 +144,20 @@ fn exit_code(pod: &Value) -> Option<i64> {
 
 #[test]
 fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
-    in_lab("openmpi-seed", |lab| {
+    with_cluster("openmpi-seed", |fixture| {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}});
-        lab.cluster.apply(&namespace.to_string())?;
-        make_keys(lab, "kubeflow", "openmpi-secret")?;
-        let secret = lab.cluster.get("kubeflow", "secret", "openmpi-secret")?;
+        fixture.cluster.apply(&namespace.to_string())?;
+        make_keys(fixture, "kubeflow", "openmpi-secret")?;
+        let secret = fixture
+            .cluster
+            .get("kubeflow", "secret", "openmpi-secret")?;
         let file = repository().join("examples/seeds/openmpi.yaml");
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&["apply", "-f", &file.to_string_lossy()])?;
         let job = Job {
-            lab,
+            fixture,
             namespace: "kubeflow".to_owned(),
             name: "openmpi".to_owned(),
         };
@@ -162,14 +168,16 @@ fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
             .filter(|line| line.contains("<stdout>") && line.contains("hello world"));
         ensure!(hello.count() == 4, "{said}");
         job.workers_end(4)?;
-        let hostfile = lab.cluster.get("kubeflow", "configmap", "openmpi-assets")?;
+        let hostfile = fixture
+            .cluster
+            .get("kubeflow", "configmap", "openmpi-assets")?;
         let hostfile = &hostfile.context("no assets")?["data"]["hostfile"];
         let line = |index: u32| format!("openmpi-worker-{index}.openmpi.kubeflow slots=1\n");
         ensure!(
             *hostfile == (0..4).map(line).collect::<String>().as_str(),
             "{hostfile}"
         );
-        let wide = lab
+        let wide = fixture
             .cluster
             .kubectl(&["get", "pod", "-n", "kubeflow", "-o", "wide"])?;
         for pod in ["openmpi-master", "openmpi-worker-0", "openmpi-worker-3"] {
@@ -184,27 +192,31 @@ fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
             "openmpi-job",
         ];
         ensure!(
-            lab.cluster.kubectl(&log)?.contains("Server listening"),
+            fixture.cluster.kubectl(&log)?.contains("Server listening"),
             "sshd's log is gone"
         );
-        let listed = lab.cluster.kubectl(&["get", "mpi", "-A"])?;
+        let listed = fixture.cluster.kubectl(&["get", "mpi", "-A"])?;
         ensure!(
             listed.contains("openmpi.muster.dev/openmpi") && listed.contains("Succeeded"),
             "{listed}"
         );
 
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&["delete", "-n", "kubeflow", KIND, "openmpi"])?;
         let kinds = "pods,services,configmaps,serviceaccounts,roles,rolebindings";
         wait_for("everything of the job to go", PATIENCE, || {
-            let left = lab
+            let left = fixture
                 .cluster
                 .kubectl(&["get", kinds, "-n", "kubeflow", "-o", "name"])?;
             Ok((!left.contains("openmpi")).then_some(()))
         })?;
-        let kept = lab.cluster.get("kubeflow", "secret", "openmpi-secret")?;
+        let kept = fixture
+            .cluster
+            .get("kubeflow", "secret", "openmpi-secret")?;
         ensure!(kept == secret, "the user's Secret was changed");
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&["delete", "namespace", "kubeflow", "--wait=false"])?;
         Ok(())
     })
@@ -212,10 +224,10 @@ fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
 
 #[test]
 fn a16_a_program_that_fails_fails_the_job_with_its_code() -> Result<()> {
-    in_lab("openmpi-exit", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-exit", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let job = Job::submit(
-            lab,
+            fixture,
             "bad",
             json!({"exec": "echo \"pid $$ of $(hostname)\"; exit 3"}),
         )?;
@@ -238,10 +250,10 @@ fn a16_a_program_that_fails_fails_the_job_with_its_code() -> Result<()> {
 
 #[test]
 fn a10_workers_that_never_come_fail_the_initialisation() -> Result<()> {
-    in_lab("openmpi-init", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-init", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let parameters = json!({"exec": "date", "initTimeout": 10, "nodeSelector": "no=where"});
-        let job = Job::submit(lab, "late", parameters)?;
+        let job = Job::submit(fixture, "late", parameters)?;
         let failed = job.ended("Failed")?;
         let muster = &failed["status"]["muster"];
         ensure!(muster["reason"] == "InitializationFailed", "{muster}");
@@ -252,7 +264,7 @@ fn a10_workers_that_never_come_fail_the_initialisation() -> Result<()> {
         );
         ensure!(exit_code(&job.pod("master")?) == Some(124));
         wait_for("workers that never started to go", END_MAX, || {
-            let workers = lab.pods("late", "worker")?;
+            let workers = fixture.pods("late", "worker")?;
             Ok(workers.is_empty().then_some(()))
         })
     })
@@ -260,12 +272,12 @@ fn a10_workers_that_never_come_fail_the_initialisation() -> Result<()> {
 
 #[test]
 fn a11_a_longer_timeout_lets_slow_nodes_join() -> Result<()> {
-    in_lab("openmpi-slow", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-slow", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let label = format!("joined-{}", std::process::id());
         let parameters = json!({"exec": mpiexec(2, "hostname"), "initTimeout": 110,
             "nodeSelector": format!("{label}=yes")});
-        let job = Job::submit(lab, "slow", parameters)?;
+        let job = Job::submit(fixture, "slow", parameters)?;
         job.until("workers without a node", PATIENCE, |job| {
             job["status"]["muster"]["reason"] == "Unschedulable"
         })?;
@@ -274,12 +286,14 @@ fn a11_a_longer_timeout_lets_slow_nodes_join() -> Result<()> {
             let tried = job.exec("master", &["sh", "-c", "cat ~/.openmpi/init-probe.log"]);
             Ok(tried.ok().filter(|said| !said.is_empty()))
         })?;
-        let nodes = lab.cluster.kubectl(&["get", "nodes", "-o", "name"])?;
+        let nodes = fixture.cluster.kubectl(&["get", "nodes", "-o", "name"])?;
         let node = nodes.lines().next().context("a cluster without nodes")?;
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&["label", node, &format!("{label}=yes")])?;
         let ended = job.ended("Succeeded");
-        lab.cluster
+        fixture
+            .cluster
             .kubectl(&["label", node, &format!("{label}-")])?;
         ended.map(drop)
     })
@@ -287,13 +301,13 @@ fn a11_a_longer_timeout_lets_slow_nodes_join() -> Result<()> {
 
 #[test]
 fn a9_a7_a21_the_program_begins_when_all_workers_answer_and_its_path_is_forwarded() -> Result<()> {
-    in_lab("openmpi-path", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-path", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let rank = "sh -c 'LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/stubs sh -c \"echo path=\\$LD_LIBRARY_PATH on \\$(hostname)\"'";
         let exec = format!("export LD_LIBRARY_PATH=/opt/own; {}", mpiexec(2, rank));
         for image in [IMAGE, "muster.test/openmpi5:1"] {
             let name = if image == IMAGE { "four" } else { "five" };
-            let job = Job::submit(lab, name, json!({"exec": exec, "image": image}))?;
+            let job = Job::submit(fixture, name, json!({"exec": exec, "image": image}))?;
             job.ended("Succeeded")?;
             let said = job.said()?;
             for index in 0..2 {
@@ -308,10 +322,10 @@ fn a9_a7_a21_the_program_begins_when_all_workers_answer_and_its_path_is_forwarde
 
 #[test]
 fn a19_a26_without_a_command_the_master_waits_for_a_person_beside_another_job() -> Result<()> {
-    in_lab("openmpi-hand", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
-        let idle = Job::submit(lab, "idle", json!({}))?;
-        let busy = Job::submit(lab, "busy", json!({"exec": mpiexec(2, "hostname")}))?;
+    with_cluster("openmpi-hand", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
+        let idle = Job::submit(fixture, "idle", json!({}))?;
+        let busy = Job::submit(fixture, "busy", json!({"exec": mpiexec(2, "hostname")}))?;
         busy.ended("Succeeded")?;
         let words = mpiexec(2, "hostname");
         wait_for("mpiexec by hand to work", PATIENCE, || {
@@ -330,12 +344,12 @@ fn a19_a26_without_a_command_the_master_waits_for_a_person_beside_another_job() 
 
 #[test]
 fn a23_as_another_user_than_root() -> Result<()> {
-    in_lab("openmpi-user", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-user", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let exec =
             "mpiexec -n 2 --hostfile /kubeflow/openmpi/assets/hostfile sh -c 'echo uid $(id -u)'";
         let parameters = json!({"exec": exec, "runAsUser": "1000", "runAsGroup": "1000"});
-        let job = Job::submit(lab, "user", parameters)?;
+        let job = Job::submit(fixture, "user", parameters)?;
         job.ended("Succeeded")?;
         let said = job.said()?;
         ensure!(said.matches("uid 1000").count() == 2, "{said}");
@@ -345,10 +359,10 @@ fn a23_as_another_user_than_root() -> Result<()> {
 
 #[test]
 fn a24_workers_on_the_network_of_their_nodes() -> Result<()> {
-    in_lab("openmpi-host", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
+    with_cluster("openmpi-host", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
         let parameters = json!({"exec": mpiexec(2, "echo here"), "useHostNetwork": "TRUE"});
-        let job = Job::submit(lab, "host", parameters)?;
+        let job = Job::submit(fixture, "host", parameters)?;
         job.ended("Succeeded")?;
         ensure!(job.pod("worker-0")?["spec"]["hostNetwork"] == true);
         ensure!(job.pod("master")?["spec"]["hostNetwork"].is_null());
@@ -363,9 +377,9 @@ fn a24_workers_on_the_network_of_their_nodes() -> Result<()> {
 
 #[test]
 fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
-    in_lab("openmpi-data", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
-        let store = Store::start(&lab.namespace, "bucket")?;
+    with_cluster("openmpi-data", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
+        let store = Store::start(&fixture.namespace, "bucket")?;
         fs::create_dir_all(store.buckets.join("bucket/in/deep"))?;
         fs::write(store.buckets.join("bucket/in/deep/words"), "from the store")?;
         let entry = |name: &str, value: &str| format!("--from-literal={name}={value}");
@@ -374,13 +388,20 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
             entry("AWS_SECRET_ACCESS_KEY", SECRET),
             entry("AWS_ENDPOINT_URL", &store.endpoint),
         ];
-        let args = ["create", "secret", "generic", "s3", "-n", &lab.namespace];
+        let args = [
+            "create",
+            "secret",
+            "generic",
+            "s3",
+            "-n",
+            &fixture.namespace,
+        ];
         let args = [&args[..], &entries.each_ref().map(String::as_str)].concat();
-        lab.cluster.kubectl(&args)?;
+        fixture.cluster.kubectl(&args)?;
         let rank = "sh -c 'mkdir -p out && cat in/deep/words && hostname > out/me'";
         let exec = mpiexec(2, &format!("--wdir /kubeflow/openmpi/data {rank}"));
         let job = Job::submit(
-            lab,
+            fixture,
             "data",
             json!({"exec": exec, "s3Secret": "s3",
             "downloadDataFrom": "s3://bucket/in", "downloadDataTo": "in",
@@ -395,7 +416,7 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
         job.workers_end(2)?;
         for index in 0..2 {
             let pod = format!("data-worker-{index}");
-            let file = format!("bucket/results/{}/data/{pod}/me", lab.namespace);
+            let file = format!("bucket/results/{}/data/{pod}/me", fixture.namespace);
             let sent = fs::read_to_string(store.buckets.join(&file)).with_context(|| file)?;
             ensure!(sent.trim() == pod, "{sent}");
         }
@@ -405,20 +426,27 @@ fn a22_data_comes_before_the_program_and_goes_out_after_it() -> Result<()> {
 
 #[test]
 fn a22_data_that_is_not_there_fails_the_workers_and_says_why() -> Result<()> {
-    in_lab("openmpi-nodata", |lab| {
-        make_keys(lab, &lab.namespace, "keys")?;
-        let store = Store::start(&lab.namespace, "bucket")?;
+    with_cluster("openmpi-nodata", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
+        let store = Store::start(&fixture.namespace, "bucket")?;
         let entry = |name: &str, value: &str| format!("--from-literal={name}={value}");
         let entries = [
             entry("AWS_ACCESS_KEY_ID", KEY_ID),
             entry("AWS_SECRET_ACCESS_KEY", "wrong"),
             entry("AWS_ENDPOINT_URL", &store.endpoint),
         ];
-        let args = ["create", "secret", "generic", "s3", "-n", &lab.namespace];
+        let args = [
+            "create",
+            "secret",
+            "generic",
+            "s3",
+            "-n",
+            &fixture.namespace,
+        ];
         let args = [&args[..], &entries.each_ref().map(String::as_str)].concat();
-        lab.cluster.kubectl(&args)?;
+        fixture.cluster.kubectl(&args)?;
         let job = Job::submit(
-            lab,
+            fixture,
             "none",
             json!({"exec": "date", "s3Secret": "s3", "initTimeout": 20,
             "downloadDataFrom": "s3://bucket/in", "downloadDataTo": "in"}),

@@ -1,13 +1,13 @@
 //! Changing the number of workers of a running job: pods and list of hosts follow, up and down.
 
 use anyhow::{Context, Result};
-use e2e::real::pi::{Mpi, PI, User, job};
-use e2e::real::submitted::Submitted;
-use e2e::real::{Lab, PATIENCE};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, job};
+use e2e::cluster_fixture::submitted::Submitted;
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE};
 use e2e::wait_for;
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// Runs on three hosts as soon as the list has three, then on two.
 const FOLLOW: &str = "hosts() { until [ $(wc -l </etc/mpi/hostfile) = $1 ]; do sleep 0.1; done; }; \
@@ -15,20 +15,20 @@ const FOLLOW: &str = "hosts() { until [ $(wc -l </etc/mpi/hostfile) = $1 ]; do s
 
 #[test]
 fn workers_come_and_go_with_their_number() -> Result<()> {
-    in_lab("scaled", |lab| {
-        let job = lab.submit(&job(
+    with_cluster("scaled", |fixture| {
+        let job = fixture.submit(&job(
             Mpi::OpenMpi4,
             User::Mpiuser,
             1,
             &["sh", "-c", FOLLOW, PI],
         ))?;
         job.running()?;
-        scale(lab, 3)?;
+        scale(fixture, 3)?;
         job.workers_run(3)?;
-        sees_hosts(lab, &job, "ready for two")?;
-        scale(lab, 2)?;
+        sees_hosts(fixture, &job, "ready for two")?;
+        scale(fixture, 2)?;
         job.workers_run(2)?;
-        sees_hosts(lab, &job, "Workers: 2")?;
+        sees_hosts(fixture, &job, "Workers: 2")?;
         let output = job.succeeded_on_workers(2)?;
         assert!(
             output.text.contains("rank 2 of 3 on pi-worker-2"),
@@ -39,10 +39,10 @@ fn workers_come_and_go_with_their_number() -> Result<()> {
     })
 }
 
-fn scale(lab: &Lab, workers: u32) -> Result<()> {
+fn scale(fixture: &ClusterFixture, workers: u32) -> Result<()> {
     let replicas = json!({"Worker": {"replicas": workers}});
-    lab.patch(
-        e2e::real::MPIJOBS,
+    fixture.patch(
+        e2e::cluster_fixture::MPIJOBS,
         "pi",
         &json!({"spec": {"mpiReplicaSpecs": replicas}}),
     )
@@ -50,8 +50,8 @@ fn scale(lab: &Lab, workers: u32) -> Result<()> {
 
 /// Waits until the launcher has said this. A kubelet brings mounted files up to date about once a
 /// minute, and whenever the pod changes.
-fn sees_hosts(lab: &Lab, job: &Submitted<'_>, words: &str) -> Result<()> {
-    let launchers = lab.pods("pi", "launcher")?;
+fn sees_hosts(fixture: &ClusterFixture, job: &Submitted<'_>, words: &str) -> Result<()> {
+    let launchers = fixture.pods("pi", "launcher")?;
     let pod = launchers.first().context("the launcher is gone")?;
     let pod = pod["metadata"]["name"]
         .as_str()
@@ -60,7 +60,7 @@ fn sees_hosts(lab: &Lab, job: &Submitted<'_>, words: &str) -> Result<()> {
     wait_for(&format!("`{words}` in the log"), PATIENCE, || {
         looks += 1;
         let change = json!({"metadata": {"annotations": {"looks": looks.to_string()}}});
-        lab.patch("pod", pod, &change)?;
+        fixture.patch("pod", pod, &change)?;
         Ok(job.output()?.text.contains(words).then_some(()))
     })
 }

@@ -4,19 +4,19 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::repository;
 use e2e::flyte::program;
-use e2e::real::repository;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn the_training_sdk_creates_follows_updates_reads_and_deletes_a_job() -> Result<()> {
-    in_lab("sdk", |lab| {
+    with_cluster("sdk", |fixture| {
         let script = repository().join("e2e/sdk/lifecycle.py");
         let output = Command::new(program("MUSTER_E2E_SDK")?)
             .arg(script)
-            .arg(lab.cluster.kubeconfig())
-            .args([&lab.namespace, "muster.test/openmpi4-nossh:1"])
+            .arg(fixture.cluster.kubeconfig())
+            .args([&fixture.namespace, "muster.test/openmpi4-nossh:1"])
             .output()
             .context("starting the SDK's Python")?;
         let said = String::from_utf8_lossy(&output.stdout);

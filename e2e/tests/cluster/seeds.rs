@@ -5,13 +5,13 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::repository;
 use e2e::condition;
-use e2e::real::repository;
 use serde_json::json;
 
-use crate::in_lab;
 use crate::kubeflow_guide::give_gpus;
 use crate::t9k::{self, T9k};
+use crate::with_cluster;
 
 /// A file, what it begins with, the image that the manual has, and the SHA-256 of the manual's text.
 const SEEDS: [(&str, &str, &str, &str); 3] = [
@@ -65,9 +65,9 @@ fn sha256(text: &str) -> Result<String> {
 
 #[test]
 fn the_benchmark_of_kubeflows_guide_ends_as_the_guide_says() -> Result<()> {
-    in_lab("seed-kubeflow", |lab| {
-        give_gpus(lab)?;
-        let job = lab.submit_example("seeds/tensorflow-benchmarks")?;
+    with_cluster("seed-kubeflow", |fixture| {
+        give_gpus(fixture)?;
+        let job = fixture.submit_example("seeds/tensorflow-benchmarks")?;
         job.succeeded_on(2, &["tensorflow-benchmarks-worker-0"])?;
         let output = job.output()?;
         let called = "called as scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --model=resnet101 \
@@ -94,18 +94,19 @@ fn the_benchmark_of_kubeflows_guide_ends_as_the_guide_says() -> Result<()> {
 /// Lines 1, 2, 4 to 9, 11, 17, 26 to 28, 30 and 31 of T9k's list.
 #[test]
 fn the_random_walk_of_t9ks_manual_ends_as_the_manual_says() -> Result<()> {
-    in_lab("seed-t9k", |lab| {
+    with_cluster("seed-t9k", |fixture| {
         let file = repository().join("examples/seeds/mpi-example.yaml");
         let file = file.to_str().context("the repository's path is not text")?;
-        lab.cluster
-            .kubectl(&["apply", "-n", &lab.namespace, "--filename", file])?;
-        let job = T9k::named(lab, "mpi-example");
+        fixture
+            .cluster
+            .kubectl(&["apply", "-n", &fixture.namespace, "--filename", file])?;
+        let job = T9k::named(fixture, "mpi-example");
         let (phases, workers) = job.followed_to_its_end()?;
         ensure!(phases == ["Pending", "Running", "Succeeded"], "{phases:?}");
         let names: Vec<String> = (0..5).map(|i| format!("mpi-example-worker-{i}")).collect();
         ensure!(workers == names, "{workers:?}");
 
-        let text = lab.log("mpi-example-launcher")?.text;
+        let text = fixture.log("mpi-example-launcher")?.text;
         for name in &names {
             let ranks = text
                 .lines()
@@ -113,7 +114,7 @@ fn the_random_walk_of_t9ks_manual_ends_as_the_manual_says() -> Result<()> {
             ensure!(ranks.count() == 3, "not 3 ranks on {name}:\n{text}");
         }
         ensure!(text.contains("all 30 walkers arrived"), "{text}");
-        let launcher = lab.pod("mpi-example-launcher")?;
+        let launcher = fixture.pod("mpi-example-launcher")?;
         ensure!(launcher["spec"]["schedulerName"] == "default-scheduler");
         let command = &launcher["spec"]["containers"][0];
         let words = format!("{} {}", command["command"], command["args"]);
@@ -130,7 +131,7 @@ fn the_random_walk_of_t9ks_manual_ends_as_the_manual_says() -> Result<()> {
         }
 
         t9k::await_deleted(&job, 5)?;
-        let left = lab.leftovers()?;
+        let left = fixture.leftovers()?;
         ensure!(
             left.contains(&"pod/mpi-example-launcher".to_owned()),
             "{left:?}"

@@ -2,17 +2,17 @@
 //! beginning when it is resumed.
 
 use anyhow::{Result, ensure};
+use e2e::cluster_fixture::pi::{Mpi, User, held_pi, pi};
 use e2e::condition;
-use e2e::real::pi::{Mpi, User, held_pi, pi};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 #[test]
 fn a_job_created_suspended_runs_once_it_is_resumed() -> Result<()> {
-    in_lab("born-suspended", |lab| {
-        let job = lab.submit(&pi(Mpi::OpenMpi4, User::Root, 2).suspended())?;
+    with_cluster("born-suspended", |fixture| {
+        let job = fixture.submit(&pi(Mpi::OpenMpi4, User::Root, 2).suspended())?;
         ensure!(
-            lab.pods("pi", "worker")?.is_empty(),
+            fixture.pods("pi", "worker")?.is_empty(),
             "no pod right after it was created"
         );
         let held = job.until("condition Suspended", |job| {
@@ -20,14 +20,14 @@ fn a_job_created_suspended_runs_once_it_is_resumed() -> Result<()> {
         })?;
         ensure!(held["status"]["startTime"].is_null(), "it has not started");
         ensure!(
-            lab.pods("pi", "worker")?.is_empty(),
+            fixture.pods("pi", "worker")?.is_empty(),
             "no worker while it is suspended"
         );
         ensure!(
-            lab.pods("pi", "launcher")?.is_empty(),
+            fixture.pods("pi", "launcher")?.is_empty(),
             "no launcher while it is suspended"
         );
-        lab.suspend("pi", false)?;
+        fixture.suspend("pi", false)?;
         job.succeeded_on_workers(2)?;
         let done = job.get()?;
         ensure!(
@@ -41,10 +41,10 @@ fn a_job_created_suspended_runs_once_it_is_resumed() -> Result<()> {
 
 #[test]
 fn a_running_job_is_stopped_and_runs_again() -> Result<()> {
-    in_lab("suspend-running", |lab| {
-        let job = lab.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;
+    with_cluster("suspend-running", |fixture| {
+        let job = fixture.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;
         job.running()?;
-        lab.suspend("pi", true)?;
+        fixture.suspend("pi", true)?;
         job.has_no_pods()?;
         // Queues take the job's resources back when nothing of it is active.
         job.until("no active pod in the status", |job| {
@@ -55,7 +55,7 @@ fn a_running_job_is_stopped_and_runs_again() -> Result<()> {
                 && idle("Launcher")
                 && idle("Worker")
         })?;
-        lab.suspend("pi", false)?;
+        fixture.suspend("pi", false)?;
         job.running()?;
         job.release()?;
         job.succeeded_on_workers(2)?;

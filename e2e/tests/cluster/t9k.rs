@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::real::{Lab, PATIENCE};
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE};
 use e2e::{condition, wait_for};
 use serde_json::{Value, json};
 
-use crate::in_lab;
+use crate::with_cluster;
 
 /// The jobs' resource, spelled so that no other group's can be meant.
 const RESOURCE: &str = "mpijobs.batch.tensorstack.dev";
@@ -32,7 +32,7 @@ const SEVEN: [&str; 7] = [
 
 /// A job of T9k on the cluster.
 pub(crate) struct T9k<'a> {
-    pub(crate) lab: &'a Lab,
+    pub(crate) fixture: &'a ClusterFixture,
     name: String,
 }
 
@@ -58,30 +58,31 @@ pub(crate) fn job(name: &str, words: &[&str]) -> Value {
 
 impl<'a> T9k<'a> {
     /// A job that exists.
-    pub(crate) fn named(lab: &'a Lab, name: &str) -> Self {
+    pub(crate) fn named(fixture: &'a ClusterFixture, name: &str) -> Self {
         let name = name.to_owned();
-        Self { lab, name }
+        Self { fixture, name }
     }
 
     /// Creates a job.
-    pub(crate) fn submit(lab: &'a Lab, job: &Value) -> Result<Self> {
-        lab.create(job)?;
+    pub(crate) fn submit(fixture: &'a ClusterFixture, job: &Value) -> Result<Self> {
+        fixture.create(job)?;
         let name = job["metadata"]["name"]
             .as_str()
             .context("a job has a name")?;
-        Ok(Self::named(lab, name))
+        Ok(Self::named(fixture, name))
     }
 
     pub(crate) fn get(&self) -> Result<Value> {
         let job = self
-            .lab
+            .fixture
             .cluster
-            .get(&self.lab.namespace, RESOURCE, &self.name)?;
+            .get(&self.fixture.namespace, RESOURCE, &self.name)?;
         job.context("the job is gone")
     }
 
     pub(crate) fn edit(&self, spec: &Value) -> Result<()> {
-        self.lab.patch(RESOURCE, &self.name, &json!({"spec": spec}))
+        self.fixture
+            .patch(RESOURCE, &self.name, &json!({"spec": spec}))
     }
 
     /// Waits for a state of the job.
@@ -107,7 +108,7 @@ impl<'a> T9k<'a> {
         let (mut phases, mut workers) = (Vec::new(), BTreeSet::new());
         let mut before: Value = Value::Null;
         let field = format!("--field-selector=metadata.name={}", self.name);
-        self.lab
+        self.fixture
             .watch("its end", &[RESOURCE, &field], PATIENCE, |seen| {
                 let Some(job) = seen.get(&self.name) else {
                     return Ok(None);
@@ -137,7 +138,7 @@ impl<'a> T9k<'a> {
                 .iter()
                 .any(|end| job["status"]["phase"] == *end)
         })?;
-        let log = self.lab.log(&format!("{}-launcher", self.name))?.text;
+        let log = self.fixture.log(&format!("{}-launcher", self.name))?.text;
         ensure!(job["status"]["phase"] == phase, "{}\n{log}", job["status"]);
         Ok((job, log))
     }
@@ -199,10 +200,10 @@ pub(crate) fn await_deleted(job: &T9k<'_>, count: u64) -> Result<Value> {
 /// Lines 7, 8, 13, 15 and 16.
 #[test]
 fn a13_a16_ranks_see_the_variables_and_volumes_of_the_container() -> Result<()> {
-    in_lab("t9k-env", |lab| {
+    with_cluster("t9k-env", |fixture| {
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "secret-name"}, "stringData": {"key-in-secret": "told"}});
-        lab.create(&secret)?;
+        fixture.create(&secret)?;
         let words = "echo $(hostname): $ENV_DIRECT $ENV_REFERENCED $NCCL_DEBUG $OMPI_MCA_pml \
                      $OMPI_MCA_btl $(df -m /dev/shm | tail -n 1 | tr -s ' ' | cut -d ' ' -f 1,2)";
         let mut wanted = job("env", &["sh", "-c", words]);
@@ -217,7 +218,7 @@ fn a13_a16_ranks_see_the_variables_and_volumes_of_the_container() -> Result<()> 
         pod["containers"][0]["volumeMounts"] = json!([{"mountPath": "/dev/shm", "name": "dshm"}]);
         pod["volumes"] =
             json!([{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]);
-        let (_, log) = T9k::submit(lab, &wanted)?.ended("Succeeded")?;
+        let (_, log) = T9k::submit(fixture, &wanted)?.ended("Succeeded")?;
         for worker in ["env-worker-0", "env-worker-1"] {
             let line = format!("{worker}: env-value told INFO ob1 ^openib tmpfs 1024");
             ensure!(
@@ -232,13 +233,15 @@ fn a13_a16_ranks_see_the_variables_and_volumes_of_the_container() -> Result<()> 
 /// Lines 10, 11 and 12.
 #[test]
 fn a10_a11_a12_one_worker_by_default_that_stays_and_holds_its_keys() -> Result<()> {
-    in_lab("t9k-plain", |lab| {
+    with_cluster("t9k-plain", |fixture| {
         let mut wanted = job("plain", &["/home/mpiuser/pi"]);
         wanted["spec"]["worker"]["replicas"].take();
-        let job = T9k::submit(lab, &wanted)?;
+        let job = T9k::submit(fixture, &wanted)?;
         job.ended("Succeeded")?;
-        lab.log("plain-launcher")?.expect(1, &["plain-worker-0"])?;
-        let keys = lab.exec("plain-worker-0", &["ls", "/root/.ssh"])?;
+        fixture
+            .log("plain-launcher")?
+            .expect(1, &["plain-worker-0"])?;
+        let keys = fixture.exec("plain-worker-0", &["ls", "/root/.ssh"])?;
         ensure!(keys.contains("authorized_keys"), "{keys}");
         let status = job.get()?["status"].take();
         ensure!(status["aggregate"]["running"] == 1, "{status}");
@@ -250,12 +253,15 @@ fn a10_a11_a12_one_worker_by_default_that_stays_and_holds_its_keys() -> Result<(
 /// Lines 27 and 32: the launcher's exit code decides, and mpirun decides that.
 #[test]
 fn a27_a32_the_launchers_exit_code_decides() -> Result<()> {
-    in_lab("t9k-exit", |lab| {
+    with_cluster("t9k-exit", |fixture| {
         let failing = job("failing", &["sh", "-c", "exit 3"]);
         let mut recovered = job("recovered", &["sh", "-c", "exit 3"]);
         let args = ["-N", "1", "--allow-run-as-root", "--enable-recovery"];
         recovered["spec"]["worker"]["extraMPIArgs"] = json!(args);
-        let (failing, recovered) = (T9k::submit(lab, &failing)?, T9k::submit(lab, &recovered)?);
+        let (failing, recovered) = (
+            T9k::submit(fixture, &failing)?,
+            T9k::submit(fixture, &recovered)?,
+        );
 
         let (over, _) = failing.ended("Failed")?;
         for (kind, holds) in [
@@ -293,7 +299,7 @@ fn a27_a32_the_launchers_exit_code_decides() -> Result<()> {
 /// Line 33: the shapes that came before and after.
 #[test]
 fn a33_the_other_shapes_run_too() -> Result<()> {
-    in_lab("t9k-shapes", |lab| {
+    with_cluster("t9k-shapes", |fixture| {
         let mut first = job("first", &["/home/mpiuser/pi"]);
         first["spec"]["worker"]["extraMPIArgs"].take();
         first["spec"]["worker"]["processesPerWorker"] = 1.into();
@@ -312,28 +318,30 @@ fn a33_the_other_shapes_run_too() -> Result<()> {
             },
         });
         for (name, wanted) in [("first", first), ("third", third)] {
-            let job = T9k::submit(lab, &wanted)?;
+            let job = T9k::submit(fixture, &wanted)?;
             let (_, workers) = job.followed_to_its_end()?;
             let names = [format!("{name}-worker-0"), format!("{name}-worker-1")];
             ensure!(workers == names, "{workers:?}");
             job.ended("Succeeded")?;
             let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
-            lab.log(&format!("{name}-launcher"))?.expect(2, &hosts)?;
+            fixture
+                .log(&format!("{name}-launcher"))?
+                .expect(2, &hosts)?;
         }
         Ok(())
     })
 }
 
 /// A pod's words as the kubelet runs them.
-pub(crate) fn runs(lab: &Lab, pod: &str) -> Result<String> {
-    let words = lab.exec(pod, &["sh", "-c", "tr '\\0' ' ' </proc/1/cmdline"])?;
+pub(crate) fn runs(fixture: &ClusterFixture, pod: &str) -> Result<String> {
+    let words = fixture.exec(pod, &["sh", "-c", "tr '\\0' ' ' </proc/1/cmdline"])?;
     Ok(words.trim().to_owned())
 }
 
 /// Waits until a pod's containers run.
-pub(crate) fn await_running(lab: &Lab, pod: &str) -> Result<Value> {
+pub(crate) fn await_running(fixture: &ClusterFixture, pod: &str) -> Result<Value> {
     wait_for(&format!("{pod} to run"), PATIENCE, || {
-        let found = lab.cluster.get(&lab.namespace, "pod", pod)?;
+        let found = fixture.cluster.get(&fixture.namespace, "pod", pod)?;
         match found {
             Some(pod) if pod["status"]["phase"] == "Running" => Ok(Some(pod)),
             Some(pod) if pod["status"]["phase"] == "Failed" => bail!("{}", pod["status"]),

@@ -5,32 +5,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use e2e::audit::Request;
-use e2e::real::pi::{Mpi, User, pi};
+use e2e::cluster_fixture::pi::{Mpi, User, pi};
 use e2e::{condition, wait_for};
 use serde_json::json;
 
-use crate::in_lab;
+use crate::with_cluster;
 
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 
 #[test]
 fn a_job_that_keeps_nothing_runs_once() -> Result<()> {
-    in_lab("ttl-0", |lab| {
-        let job = lab.submit(&pi(Mpi::OpenMpi4, User::Mpiuser, 2).ttl_secs(0))?;
+    with_cluster("ttl-0", |fixture| {
+        let job = fixture.submit(&pi(Mpi::OpenMpi4, User::Mpiuser, 2).ttl_secs(0))?;
         job.succeeded()?;
         wait_for("the launcher Job to go", Duration::from_secs(60), || {
-            let launcher = lab.cluster.get(&lab.namespace, "job", &job.launcher())?;
+            let launcher = fixture
+                .cluster
+                .get(&fixture.namespace, "job", &job.launcher())?;
             Ok(launcher.is_none().then_some(()))
         })?;
         // Makes the operator look at a finished job that has no launcher.
-        lab.patch(
-            e2e::real::MPIJOBS,
+        fixture.patch(
+            e2e::cluster_fixture::MPIJOBS,
             "pi",
             &json!({"metadata": {"labels": {"look": "again"}}}),
         )?;
         let end = Instant::now() + Duration::from_secs(3);
         while Instant::now() < end {
-            let launcher = lab.cluster.get(&lab.namespace, "job", &job.launcher())?;
+            let launcher = fixture
+                .cluster
+                .get(&fixture.namespace, "job", &job.launcher())?;
             ensure!(launcher.is_none(), "a finished job got a second launcher");
         }
         ensure!(
@@ -38,7 +42,7 @@ fn a_job_that_keeps_nothing_runs_once() -> Result<()> {
             "the verdict stands"
         );
         // What has come and gone in between is in the log of the API server.
-        let writes = lab.writes_of(JOB_CONTROLLER)?;
+        let writes = fixture.writes_of(JOB_CONTROLLER)?;
         let is_start = |write: &&Request| write.verb == "create" && write.resource == "pods";
         let started = writes.iter().filter(is_start).count();
         ensure!(started == 1, "{started} launchers were started: {writes:?}");

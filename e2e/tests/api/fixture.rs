@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::api::{Api, collection};
-use e2e::ground::{Ground, new_namespace};
+use e2e::api_fixture::{ApiFixture, new_namespace};
 use e2e::operator::{Account, repository};
 use e2e::{Cluster, wait_for};
 use serde_json::{Value, json};
@@ -21,42 +21,42 @@ const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mpijo
 const SCHEMA_CHANGE_MAX: Duration = Duration::from_secs(30);
 
 /// The cluster, ready for jobs.
-pub(crate) struct Stage {
+pub(crate) struct Prepared {
     pub(crate) cluster: Cluster,
     pub(crate) api: Arc<Api>,
     /// Where the bad jobs are.
     bad_namespace: String,
 }
 
-/// The stage; prepared by the first who asks.
-pub(crate) fn stage() -> Result<&'static Stage> {
-    static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
-    let stage = STAGE.get_or_init(|| prepare().map_err(|error| format!("{error:#}")));
-    stage
+/// The prepared cluster; the first test to ask prepares it.
+pub(crate) fn prepared() -> Result<&'static Prepared> {
+    static PREPARED: OnceLock<Result<Prepared, String>> = OnceLock::new();
+    let prepared = PREPARED.get_or_init(|| prepare().map_err(|error| format!("{error:#}")));
+    prepared
         .as_ref()
-        .map_err(|error| anyhow::anyhow!("the stage is not ready: {error}"))
+        .map_err(|error| anyhow::anyhow!("the cluster is not ready for tests: {error}"))
 }
 
 /// A namespace of one's own.
-pub(crate) fn ground(words: &str) -> Result<Ground> {
-    let stage = stage()?;
-    Ground::new(&stage.cluster, &stage.api, words)
+pub(crate) fn new_fixture(words: &str) -> Result<ApiFixture> {
+    let prepared = prepared()?;
+    ApiFixture::new(&prepared.cluster, &prepared.api, words)
 }
 
 /// The namespace with the bad jobs. For one test only: its operator is the only one there.
-pub(crate) fn bad_ground() -> Result<Ground> {
-    let stage = stage()?;
-    let namespace = stage.bad_namespace.clone();
-    let account = Account::install(&stage.cluster, &stage.api, &namespace)?;
-    Ok(Ground {
-        cluster: stage.cluster.clone(),
-        api: stage.api.clone(),
+pub(crate) fn bad_jobs_fixture() -> Result<ApiFixture> {
+    let prepared = prepared()?;
+    let namespace = prepared.bad_namespace.clone();
+    let account = Account::install(&prepared.cluster, &prepared.api, &namespace)?;
+    Ok(ApiFixture {
+        cluster: prepared.cluster.clone(),
+        api: prepared.api.clone(),
         namespace,
         account,
     })
 }
 
-fn prepare() -> Result<Stage> {
+fn prepare() -> Result<Prepared> {
     let cluster = Cluster::from_env()?;
     let api = Arc::new(Api::of(&cluster)?);
     let crds = repository().join("deploy/crds");
@@ -72,7 +72,7 @@ fn prepare() -> Result<Stage> {
     store_bad_jobs(&api, &bad_namespace)?;
     api.merge(CRD, &json!({"spec": {"versions": shipped}}))?;
     await_strictness(&api, &bad_namespace)?;
-    Ok(Stage {
+    Ok(Prepared {
         cluster,
         api,
         bad_namespace,

@@ -7,23 +7,23 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::output::Output;
-use super::{Lab, MPIJOBS, PATIENCE, selector};
+use super::{ClusterFixture, MPIJOBS, PATIENCE, selector};
 use crate::figures::say;
 use crate::{condition, wait_for};
 
 /// A job on a cluster.
 #[derive(Debug)]
 pub struct Submitted<'a> {
-    lab: &'a Lab,
+    fixture: &'a ClusterFixture,
     name: String,
     since: Instant,
 }
 
 impl<'a> Submitted<'a> {
     /// A job that was created just now.
-    pub(super) fn now(lab: &'a Lab, name: &str) -> Self {
+    pub(super) fn now(fixture: &'a ClusterFixture, name: &str) -> Self {
         Self {
-            lab,
+            fixture,
             name: name.to_owned(),
             since: Instant::now(),
         }
@@ -42,30 +42,31 @@ impl<'a> Submitted<'a> {
     /// The job as it is now.
     pub fn get(&self) -> Result<Value> {
         let job = self
-            .lab
+            .fixture
             .cluster
-            .get(&self.lab.namespace, MPIJOBS, &self.name)?;
+            .get(&self.fixture.namespace, MPIJOBS, &self.name)?;
         job.with_context(|| format!("job {} is gone", self.name))
     }
 
     /// Waits for a state of the job.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Result<Value> {
         let field = format!("--field-selector=metadata.name={}", self.name);
-        self.lab.watch(what, &[MPIJOBS, &field], PATIENCE, |seen| {
-            let Some(job) = seen.get(&self.name) else {
-                return Ok(None);
-            };
-            if holds(job) {
-                return Ok(Some(job.clone()));
-            }
-            // Nothing else can come after an end.
-            match ended(job) {
-                Some(end) if job["status"]["completionTime"].is_string() => {
-                    bail!("it ended: {end}")
+        self.fixture
+            .watch(what, &[MPIJOBS, &field], PATIENCE, |seen| {
+                let Some(job) = seen.get(&self.name) else {
+                    return Ok(None);
+                };
+                if holds(job) {
+                    return Ok(Some(job.clone()));
                 }
-                _ => Ok(None),
-            }
-        })
+                // Nothing else can come after an end.
+                match ended(job) {
+                    Some(end) if job["status"]["completionTime"].is_string() => {
+                        bail!("it ended: {end}")
+                    }
+                    _ => Ok(None),
+                }
+            })
     }
 
     /// Waits until it has succeeded.
@@ -76,7 +77,7 @@ impl<'a> Submitted<'a> {
             1 => String::new(),
             tries => format!(", at try {tries} of its launcher"),
         };
-        let namespace = &self.lab.namespace;
+        let namespace = &self.fixture.namespace;
         say(&format!(
             "{namespace}: succeeded {secs:.1} s after it was created{tries}"
         ));
@@ -93,7 +94,7 @@ impl<'a> Submitted<'a> {
 
     /// How often its launcher was started, as far as its pods can still tell.
     pub fn tries(&self) -> Result<i64> {
-        let launchers = self.lab.pods(&self.name, "launcher")?;
+        let launchers = self.fixture.pods(&self.name, "launcher")?;
         let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64();
         let starts = launchers.iter().map(|pod| 1 + restarts(pod).unwrap_or(0));
         Ok(starts.sum::<i64>().max(1))
@@ -145,12 +146,12 @@ impl<'a> Submitted<'a> {
         let args = [
             "logs",
             "-n",
-            &self.lab.namespace,
+            &self.fixture.namespace,
             "-l",
             &selector,
             "--tail=-1",
         ];
-        Ok(Output::of(&self.lab.cluster.kubectl(&args)?))
+        Ok(Output::of(&self.fixture.cluster.kubectl(&args)?))
     }
 
     /// Waits until the launcher has said this.
@@ -182,7 +183,7 @@ impl<'a> Submitted<'a> {
         role: &str,
         mut holds: impl FnMut(&[Value]) -> bool,
     ) -> Result<Vec<Value>> {
-        self.lab.watch(
+        self.fixture.watch(
             what,
             &["pods", "-l", &selector(&self.name, role)],
             PATIENCE,
@@ -196,8 +197,8 @@ impl<'a> Submitted<'a> {
     /// Waits until no pod of the job is left.
     pub fn has_no_pods(&self) -> Result<()> {
         wait_for("no pod of the job", PATIENCE, || {
-            let launchers = self.lab.pods(&self.name, "launcher")?;
-            let workers = self.lab.pods(&self.name, "worker")?;
+            let launchers = self.fixture.pods(&self.name, "launcher")?;
+            let workers = self.fixture.pods(&self.name, "worker")?;
             Ok((launchers.is_empty() && workers.is_empty()).then_some(()))
         })
     }
@@ -215,19 +216,19 @@ impl<'a> Submitted<'a> {
         let args = [
             "exec",
             "-n",
-            &self.lab.namespace,
+            &self.fixture.namespace,
             pod,
             "--",
             "touch",
             "/tmp/go",
         ];
-        self.lab.cluster.kubectl(&args)?;
+        self.fixture.cluster.kubectl(&args)?;
         Ok(())
     }
 
     /// The one pod of its launcher, whatever became of it.
     pub fn launcher_pod(&self) -> Result<Value> {
-        let mut pods = self.lab.pods(&self.name, "launcher")?;
+        let mut pods = self.fixture.pods(&self.name, "launcher")?;
         ensure!(
             pods.len() == 1,
             "{} pods of the launcher, not one",
@@ -238,9 +239,13 @@ impl<'a> Submitted<'a> {
 
     /// Removes the job, and waits for that object only.
     pub fn delete(&self) -> Result<()> {
-        self.lab
-            .cluster
-            .kubectl(&["delete", "-n", &self.lab.namespace, MPIJOBS, &self.name])?;
+        self.fixture.cluster.kubectl(&[
+            "delete",
+            "-n",
+            &self.fixture.namespace,
+            MPIJOBS,
+            &self.name,
+        ])?;
         Ok(())
     }
 

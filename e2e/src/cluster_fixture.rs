@@ -30,7 +30,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A namespace on a real cluster in which the shipped operator runs.
 #[derive(Debug)]
-pub struct Lab {
+pub struct ClusterFixture {
     /// The cluster.
     pub cluster: Cluster,
     /// The namespace, made for one test.
@@ -40,39 +40,43 @@ pub struct Lab {
 
 /// Runs a test in a namespace of its own, beside others. When it fails, all that is known of its
 /// jobs is printed, and the namespace stays.
-pub fn in_lab(name: &str, test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+pub fn with_cluster(name: &str, test: impl FnOnce(&ClusterFixture) -> Result<()>) -> Result<()> {
     let turn = deployed::shared()?;
     run(name, &turn, test)
 }
 
 /// The same while no other test runs, for a test that changes the operator itself.
-pub fn in_lab_alone(name: &str, test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+pub fn with_cluster_alone(
+    name: &str,
+    test: impl FnOnce(&ClusterFixture) -> Result<()>,
+) -> Result<()> {
     let turn = deployed::alone()?;
     run(name, &turn, test)
 }
 
-fn run(name: &str, _turn: &Turn, test: impl FnOnce(&Lab) -> Result<()>) -> Result<()> {
+fn run(name: &str, _turn: &Turn, test: impl FnOnce(&ClusterFixture) -> Result<()>) -> Result<()> {
     let cluster = Cluster::from_env()?;
     // A cluster may be kept from one run of the tests to the next.
     let namespace = format!("{name}-{}", std::process::id());
     cluster.kubectl(&["create", "namespace", &namespace])?;
     let audit = Audit::from_now(&cluster)?;
-    let lab = Lab {
+    let fixture = ClusterFixture {
         cluster,
         namespace,
         audit,
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| test(&lab)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| test(&fixture)));
     if matches!(outcome, Ok(Ok(()))) {
-        lab.cluster
-            .kubectl(&["delete", "namespace", &lab.namespace, "--wait=false"])?;
+        fixture
+            .cluster
+            .kubectl(&["delete", "namespace", &fixture.namespace, "--wait=false"])?;
     } else {
-        lab.print_diagnosis();
+        fixture.print_diagnosis();
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-impl Lab {
+impl ClusterFixture {
     /// Creates a job.
     pub fn submit(&self, job: &MpiJob) -> Result<Submitted<'_>> {
         self.cluster.kubectl_with(

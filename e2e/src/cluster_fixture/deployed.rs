@@ -51,7 +51,7 @@ pub fn alone() -> Result<Turn> {
 }
 
 /// Runs the operator with one flag more while `test` runs, the way a person would: no replica, new
-/// arguments, one replica. The caller's lab must be alone.
+/// arguments, one replica. The caller's fixture must be alone.
 pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
     let deployment = get(cluster)?.context("the operator's Deployment is gone")?;
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];

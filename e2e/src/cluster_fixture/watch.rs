@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Deserializer, Value};
 
-use super::Lab;
+use super::ClusterFixture;
 
 /// Objects by name, as last seen.
 pub type Seen = BTreeMap<String, Value>;
 
-impl Lab {
+impl ClusterFixture {
     /// Calls `look` whenever one of the objects appears or changes, until it finds something. It is
     /// not called while there are none, so it cannot wait for the last one to go.
     pub fn watch<T>(
@@ -67,12 +67,12 @@ fn apply(seen: &mut Seen, mut event: Value) {
 struct Watching(Child);
 
 impl Watching {
-    fn start(lab: &Lab, query: &[&str], at_most: Duration) -> Result<Self> {
+    fn start(fixture: &ClusterFixture, query: &[&str], at_most: Duration) -> Result<Self> {
         // Longer than our own patience, so that it is never what ends the wait early.
         let limit = format!("--request-timeout={}s", at_most.as_secs() + 1);
         let format = ["--watch", "--output-watch-events", "--output=json", &limit];
-        let args = [&["get", "--namespace", &lab.namespace], query, &format].concat();
-        let mut command = lab.cluster.command(&args);
+        let args = [&["get", "--namespace", &fixture.namespace], query, &format].concat();
+        let mut command = fixture.cluster.command(&args);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

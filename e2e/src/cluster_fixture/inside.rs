@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::Lab;
+use super::ClusterFixture;
 
-impl Lab {
+impl ClusterFixture {
     /// What a command in a pod's main container says; it must succeed.
     pub fn exec(&self, pod: &str, words: &[&str]) -> Result<String> {
         let args = [&["exec", "-n", &self.namespace, pod, "--"], words].concat();

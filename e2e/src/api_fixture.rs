@@ -25,7 +25,7 @@ const HANDS: usize = 8;
 
 /// A namespace, and an account with the shipped rights whose lock lies there too.
 #[derive(Debug)]
-pub struct Ground {
+pub struct ApiFixture {
     /// The cluster.
     pub cluster: Cluster,
     /// Its API server.
@@ -63,7 +63,7 @@ pub const FAILED: PodState<'static> = PodState::Failed {
     message: "",
 };
 
-impl Ground {
+impl ApiFixture {
     /// Makes a namespace whose name begins with these words and is not used again.
     pub fn new(cluster: &Cluster, api: &Arc<Api>, words: &str) -> Result<Self> {
         let namespace = new_namespace(api, words)?;
