@@ -83,6 +83,9 @@ async fn both_arms_answer_alike() {
         }
     }
     println!("{equal} cases equal on both arms, {} not", unequal.len());
-    assert!(equal + unequal.len() > 0, "no case has CASE={only} in its name");
+    assert!(
+        equal + unequal.len() > 0,
+        "no case has CASE={only} in its name"
+    );
     assert!(unequal.is_empty(), "{}", unequal.join("\n"));
 }
