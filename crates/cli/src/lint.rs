@@ -1,6 +1,6 @@
-//! Everything that is wrong with a file, at once. Decides the order in which a document is asked:
-//! is it a job at all, does it use fields that exist, do they hold what they may, and would the
-//! dialect take it. How findings look is `lint/show.rs`.
+//! Everything that is wrong with a file, at once. Decides the order of the checks: is a document a job
+//! at all, do its fields exist, do their values have the right type, and does the dialect accept it.
+//! How findings look is decided in `lint/show.rs`.
 
 mod command_line;
 mod fields;
@@ -48,15 +48,6 @@ impl Severity {
     }
 }
 
-/// A field that only one API has, and that API.
-const TELLTALES: &[(&str, &str)] = &[
-    ("/spec/mpiReplicaSpecs", "kubeflow.org MPIJob"),
-    ("/spec/worker", "batch.tensorstack.dev/v1beta1 MPIJob"),
-    ("/spec/runMode", "batch.tensorstack.dev/v1beta1 MPIJob"),
-    ("/spec/numWorkers", "batch.test.bdap.com/v1 MPIJob"),
-    ("/spec/controllerImage", "muster.dev/v1alpha1 OpenMPI"),
-];
-
 /// All findings of a file, in the order of its lines.
 pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
     let documents = match &manifest.documents {
@@ -65,7 +56,7 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
             return vec![Finding {
                 severity: Severity::Error,
                 reason: "MalformedYaml",
-                message: format!("{} is no YAML: {}", manifest.name, malformed.message),
+                message: format!("{} is not valid YAML: {}", manifest.name, malformed.message),
                 mark: malformed.mark,
                 label: "here".to_owned(),
                 advice: String::new(),
@@ -74,7 +65,7 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = documents.iter().flat_map(document).collect();
     if documents.is_empty() {
-        let message = format!("{} holds no object", manifest.name);
+        let message = format!("{} contains no object", manifest.name);
         findings.push(error("Empty", message, None));
     }
     findings.sort_by_key(|finding| (finding.mark, finding.severity));
@@ -107,7 +98,7 @@ fn document(document: &Document) -> Vec<Finding> {
     }
     for field in ["apiVersion", "kind"] {
         if manifest::text(object, field).is_empty() {
-            let message = format!("{field} is missing, so nobody knows what this object is");
+            let message = format!("{field} is missing");
             return vec![error("Invalid", message, document.value_mark(""))];
         }
     }
@@ -117,7 +108,7 @@ fn document(document: &Document) -> Vec<Finding> {
     }
 }
 
-/// Not a job of ours: a companion such as a ConfigMap, or a job that is misspelled.
+/// Not a job that muster runs: another object such as a ConfigMap, or a misspelled job.
 fn stranger(document: &Document) -> Vec<Finding> {
     let object = &document.value;
     let (version, kind) = (
@@ -142,7 +133,7 @@ fn stranger(document: &Document) -> Vec<Finding> {
     };
     let mut finding = error(
         "UnknownKind",
-        format!("{version} {kind} is no job that muster knows"),
+        format!("{version} {kind} is not a job that muster knows"),
         document.value_mark(at),
     );
     finding.label = format!("muster knows {}", known.join(", "));
@@ -155,7 +146,6 @@ fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
         Some(schema) => fields::check(document, dialect, schema),
         None => Vec::new(),
     };
-    findings.extend(foreign_fields(document, dialect));
     let object = &document.value;
     match manifest::lower(object) {
         Some(Err(errors)) => {
@@ -175,7 +165,7 @@ fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
             });
             findings.extend(new);
         }
-        // What a misspelled field was to say is not known, so neither is what follows from it.
+        // While a field is misspelled, what follows from it is unknown.
         Some(Ok(job)) if findings.is_empty() => {
             findings.extend(command_line::check(document, &job))
         }
@@ -191,22 +181,6 @@ fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// Fields of another API, all explained at once: the apiVersion is wrong, not each of them.
-fn foreign_fields(document: &Document, dialect: &Api) -> Option<Finding> {
-    let own = format!("{} {}", manifest::api_version(dialect), dialect.kind);
-    let (pointer, other) = TELLTALES.iter().find(|(pointer, api)| {
-        !api.starts_with(dialect.group) && document.value.pointer(pointer).is_some()
-    })?;
-    let field = pointer.trim_start_matches('/').replace('/', ".");
-    let mut finding = error(
-        "Invalid",
-        format!("{field} belongs to {other}, but apiVersion and kind say {own}"),
-        document.key_mark(pointer),
-    );
-    finding.advice = format!("write the apiVersion and kind of {other}, or remove {field}");
-    Some(finding)
 }
 
 /// `spec.mpiReplicaSpecs[Worker].replicas` as a JSON pointer.

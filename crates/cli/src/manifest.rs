@@ -9,7 +9,6 @@ use dialects::{Dialect, FieldError, RESOURCES};
 use planner::Job;
 use serde_json::Value;
 
-use crate::schema;
 use crate::yaml::{self, Document, Malformed};
 
 /// A file and its documents.
@@ -77,9 +76,7 @@ pub(crate) struct Api {
 static APIS: LazyLock<Vec<Api>> = LazyLock::new(|| {
     let of = |resource: &'static dialects::Resource| {
         resource.dialects.iter().map(|dialect| {
-            // Where dialects are versions of one kind, they are called like the versions.
-            let own = schema::of(resource.group, dialect.name, resource.kind).is_some();
-            let version = if own { dialect.name } else { resource.version };
+            let version = dialect.version;
             Api {
                 group: resource.group,
                 version,

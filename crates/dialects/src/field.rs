@@ -217,6 +217,11 @@ impl Shape {
         self
     }
 
+    /// The API server writes a number into jobs that do not set the field.
+    pub fn has_default_number(&self) -> bool {
+        matches!(self.default, Some(Literal::Number(_)))
+    }
+
     /// As a structural schema. Pod templates are copies of `template`.
     pub(crate) fn schema(&self, template: &Value) -> Map<String, Value> {
         let mut schema = self.kind.schema(template);

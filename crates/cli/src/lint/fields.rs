@@ -74,14 +74,19 @@ impl Walk<'_> {
         let message = format!("{path} is not a field of {}", self.kind);
         let mut finding = error("UnknownField", message, self.document.key_mark(pointer));
         let names: Vec<&str> = schema.fields().map(|(name, _)| name).collect();
-        finding.label = match nearest(key, &names) {
-            Some(name) => format!("did you mean {name}?"),
-            None => match elsewhere(pointer) {
-                Some(api) => format!("this field exists in {api}"),
-                None if names.is_empty() => "no such field".to_owned(),
-                None => format!("known here: {}", names.join(", ")),
-            },
-        };
+        if let Some(name) = nearest(key, &names) {
+            finding.label = format!("did you mean {name}?");
+        } else if let Some(other) = elsewhere(pointer) {
+            let own = &self.kind;
+            finding.message =
+                format!("{path} belongs to {other}, but apiVersion and kind say {own}");
+            finding.label = format!("a field of {other}");
+            finding.advice = format!("write the apiVersion and kind of {other}, or remove {path}");
+        } else if names.is_empty() {
+            finding.label = "no such field".to_owned();
+        } else {
+            finding.label = format!("known here: {}", names.join(", "));
+        }
         self.findings.push(finding);
     }
 }
