@@ -1,5 +1,5 @@
-//! Starting processes and collecting what ends: our children and every orphan that the kernel gives
-//! us. Decides who gets to know an exit status; must not know what the processes are for.
+//! Starts processes and reaps those that end: our children, and every orphan that the kernel gives us.
+//! Decides where an exit status goes; must not know what the processes are for.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::poll::poll;
 use crate::signals::Signals;
 use crate::tree::Process;
 
-/// Everything that ends is collected at least this often, even if a signal was missed.
+/// Processes are reaped at least this often, even if a signal was missed.
 const REAP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How a child ended, once it has; can be polled for.
@@ -54,7 +54,7 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// Becomes the parent of every orphan below this process and collects what ends.
+    /// Becomes the parent of every orphan below this process, and starts to reap.
     pub(crate) fn adopt() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let children = Self::default();
@@ -66,7 +66,7 @@ impl Children {
             .spawn(move || {
                 loop {
                     let mut fds = [PollFd::new(&signals, PollFlags::IN)];
-                    // Failing to wait only makes this loop turn on its interval.
+                    // If poll fails, the loop goes on at its interval.
                     let _ = poll(&mut fds, REAP_INTERVAL);
                     signals.take();
                     reaper.reap();
@@ -75,7 +75,7 @@ impl Children {
         Ok(children)
     }
 
-    /// Nothing is collected while a child is being started: its status would have no owner yet.
+    /// Holds the lock while a child starts: if it were reaped now, its status would be lost.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let mut waiting = self.lock();
         let mut child = command.spawn()?;
@@ -103,7 +103,7 @@ impl Children {
                 exit.ending
                     .set(ending)
                     .expect("a process ends once, and then leaves the table");
-                // Cannot be full: this is the only write.
+                // The counter cannot be full: this is the only write.
                 let _ = rustix::io::write(&exit.event, &1_u64.to_ne_bytes());
             }
         }

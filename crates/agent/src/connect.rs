@@ -1,6 +1,6 @@
-//! `connect HOST PORT`: the way of a real ssh to a worker, as its ProxyCommand. Decides where a name
-//! leads: to the address that the operator wrote, which follows a worker that was replaced, while
-//! DNS may hold the old one for half a minute. Must not know what is said on the connection.
+//! `connect HOST PORT`: connects a real ssh to a worker, as its ProxyCommand. Decides which address a
+//! name has: the one that the operator wrote, which changes with a worker that is replaced, while DNS
+//! may hold the old one for half a minute. Must not know the protocol on the connection.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,14 +19,15 @@ use crate::settings;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// A worker whose node is gone says nothing more; ssh, whose own probes would notice, talks to us.
+/// A worker whose node is gone sends nothing more. ssh would notice by its own probes, but it is
+/// connected to us.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBES_MAX: u32 = 4;
-/// What was sent and is not confirmed by then will not be.
+/// How long the worker may take to acknowledge what was sent.
 const UNCONFIRMED_MAX_MS: u32 = 120_000;
 
-/// Carries bytes until the worker hangs up.
+/// Copies bytes until the worker closes the connection.
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let [host, port] = words else {
         bail!("connect needs a host and a port");
@@ -38,13 +39,12 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let patience = settings::seconds(env::CONNECT_TIMEOUT).unwrap_or(PATIENCE);
     let socket = reach(&host, port, Instant::now() + patience)
         .with_context(|| format!("cannot reach {host} on port {port}"))?;
-    // ssh has no use for our word about it: what ends is the connection.
-    relay(&socket)?;
+    copy_both_ways(&socket)?;
     Ok(0)
 }
 
-/// A listed worker is tried until the time is up, each time where it is by then; a name that is not
-/// ours is DNS's, once.
+/// Retries a listed worker until the deadline, each time at its current address. Tries any other name
+/// once, at the addresses that DNS has for it.
 fn reach(name: &str, port: u16, until: Instant) -> Result<TcpStream> {
     let file = HostsFile::of_environment();
     loop {
@@ -61,14 +61,14 @@ fn reach(name: &str, port: u16, until: Instant) -> Result<TcpStream> {
     }
 }
 
-fn relay(socket: &TcpStream) -> Result<()> {
+fn copy_both_ways(socket: &TcpStream) -> Result<()> {
     socket.set_nodelay(true)?;
-    if let Err(error) = notice_silence(socket) {
-        eprintln!("muster-agent: a worker that is gone will not be noticed: {error}");
+    if let Err(error) = detect_loss(socket) {
+        eprintln!("muster-agent: cannot detect the loss of the worker: {error}");
     }
     let (mut to, mut from) = (socket.try_clone()?, socket.try_clone()?);
     std::thread::Builder::new().spawn(move || {
-        // Either end may hang up at any time; the other direction then ends by itself.
+        // Either end may close at any time; the other direction then ends by itself.
         let _ = io::copy(&mut io::stdin().lock(), &mut to);
         let _ = to.shutdown(Shutdown::Write);
     })?;
@@ -78,7 +78,7 @@ fn relay(socket: &TcpStream) -> Result<()> {
     Ok(())
 }
 
-fn notice_silence(socket: &TcpStream) -> io::Result<()> {
+fn detect_loss(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
     sockopt::set_tcp_keepintvl(socket, PROBE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(socket, PROBES_MAX)?;
@@ -95,7 +95,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(!sockopt::socket_keepalive(&socket).unwrap());
-        notice_silence(&socket).unwrap();
+        detect_loss(&socket).unwrap();
         assert!(sockopt::socket_keepalive(&socket).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&socket).unwrap().as_secs(), 60);
         assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap().as_secs(), 15);

@@ -1,5 +1,5 @@
-//! Reaching a worker: connect, show who we are, hear its hello. Decides what is worth another try
-//! before the deadline: a worker that is not there yet is, one that refuses us is not.
+//! Connects to a worker: TCP, TLS, then the worker's hello. Decides what is retried before the deadline:
+//! a worker that does not listen yet, but not one that refuses us.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::frame_stream::FrameStream;
 use crate::identity::Client;
 use crate::socket::StreamError;
 
-/// A worker that answers does so far sooner; a packet that was lost is sent again by then.
+/// A worker that runs answers far sooner; TCP has sent a lost packet again by then.
 const TRY_MAX: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -23,15 +23,14 @@ pub(crate) enum DialError {
     Connect(std::io::Error),
     #[error(transparent)]
     Stream(#[from] StreamError),
-    #[error("it answered with something else than a hello")]
+    #[error("it sent something else than a hello")]
     NoHello,
     #[error(transparent)]
     Setup(anyhow::Error),
 }
 
 impl DialError {
-    /// Whether waiting can help.
-    fn may_pass(&self) -> bool {
+    fn is_retryable(&self) -> bool {
         match self {
             Self::Connect(_) => true,
             Self::Stream(error) => {
@@ -45,7 +44,7 @@ impl DialError {
     }
 }
 
-/// One try.
+/// Tries once.
 pub(crate) fn once(
     client: &Client,
     address: SocketAddr,
@@ -59,7 +58,8 @@ pub(crate) fn once(
     let mut stream =
         FrameStream::new(socket, Connection::Client(tls)).map_err(DialError::Connect)?;
     stream.handshake(until)?;
-    // In TLS 1.3 our certificate is judged after our handshake is done; the hello says how.
+    // In TLS 1.3 the worker verifies our certificate after our side of the handshake is done; its
+    // hello shows that it did.
     match stream.receive(until)? {
         Frame::Hello(_) => Ok(stream),
         _ => Err(DialError::NoHello),
@@ -74,7 +74,7 @@ pub(crate) fn patiently(
 ) -> Result<FrameStream, DialError> {
     loop {
         match once(client, address, until) {
-            Err(error) if error.may_pass() && Instant::now() + PAUSE < until => {
+            Err(error) if error.is_retryable() && Instant::now() + PAUSE < until => {
                 std::thread::sleep(PAUSE);
             }
             result => return result,

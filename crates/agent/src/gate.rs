@@ -1,7 +1,7 @@
-//! `gate`: the launcher's init container. Holds it until every worker has *answered*; a bare
-//! connection proves nothing. Decides when all are there and when to give up, then leaves host
-//! lists for the launcher; must not know what the launcher will do with them. `exec` waits with it
-//! once more, since a container that is restarted in place has no init containers.
+//! `gate`: the launcher's init container. Holds the launcher until every worker has *answered*; a bare
+//! connection proves nothing. Decides when all workers are ready and when to give up, and writes host
+//! lists for the launcher; must not know what the launcher does with them. `exec` waits in the same way,
+//! since no init containers run when a container is restarted in place.
 
 mod probe;
 mod probe_state;
@@ -28,7 +28,7 @@ const PROGRESS_MIN: Duration = Duration::from_secs(1);
 const SSH_PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 const NAMED_MAX: usize = 5;
 
-/// Holds until all have answered. Returns the container's exit code.
+/// Waits until all workers have answered. Returns the container's exit code.
 pub(crate) fn run() -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
     let patience = settings::seconds(env::GATE_TIMEOUT).filter(|time| !time.is_zero());
@@ -49,10 +49,10 @@ pub(crate) fn run() -> Result<u8> {
     }
 }
 
-/// What waiting came to.
+/// Why the wait ended.
 pub(crate) enum End {
     AllAnswered(Vec<Host>),
-    /// Some will not answer, which says more about the probe than about them.
+    /// Some will not answer, and the reason may be our probe: the launcher starts without their answer.
     LetGo(Vec<Host>),
     Deadline,
     Signal(i32),
@@ -64,11 +64,11 @@ pub(crate) struct Wait {
     probe: Arc<Probe>,
     file: HostsFile,
     probers: Probers,
-    /// How many there are to be, once that is known.
+    /// The number of workers, once it is known.
     asked: Option<usize>,
-    /// For everyone to answer, if not for ever.
+    /// How long all workers have to answer; no limit if absent.
     patience: Option<Duration>,
-    /// With SSH workers that refuse.
+    /// How long SSH workers may refuse.
     ssh_patience: Duration,
     progress: Progress,
 }
@@ -89,13 +89,13 @@ impl Wait {
         })
     }
 
-    /// Those that refuse and those that say something else are given up before this time is over.
+    /// Gives up SSH workers that refuse or fail before this time is over.
     pub(crate) fn let_go_of_ssh_within(&mut self, time: Duration) {
         let patience = time / (SILENCE_FACTOR + 1);
         self.ssh_patience = self.ssh_patience.min(patience);
     }
 
-    /// How many workers there are to be, as last read.
+    /// The number of workers, as last read.
     pub(crate) fn asked(&self) -> Option<usize> {
         self.asked
     }
@@ -146,7 +146,7 @@ impl Wait {
         Some(let_go(&hopeless, ports, self.ssh_patience, reason))
     }
 
-    /// Says who is missing, and leaves a verdict; returns the exit code.
+    /// Reports which workers are missing, and writes a verdict. Returns the exit code.
     pub(crate) fn give_up(&self, kind: Kind, exit: u8) -> u8 {
         let workers = self.workers();
         let message = format!(
@@ -172,14 +172,14 @@ impl Wait {
 
 /// "waiting for 3 of 64 workers: …", when something changed and every few seconds.
 pub(crate) struct Progress {
-    /// Not before: most are there at once.
+    /// Silent before this time: most workers answer at once.
     from: Instant,
     to_stderr: bool,
     told: Option<(Instant, usize)>,
 }
 
 impl Progress {
-    /// Whose output is its own.
+    /// The gate has its output for itself.
     fn of_gate() -> Self {
         Self {
             from: Instant::now(),
@@ -188,7 +188,7 @@ impl Progress {
         }
     }
 
-    /// Beside the output of the command that is to follow.
+    /// The output of the command will follow on the same streams.
     pub(crate) fn of_exec() -> Self {
         Self {
             from: Instant::now() + PROGRESS_MIN,
@@ -228,7 +228,7 @@ fn named(names: &[String]) -> Vec<String> {
 
 fn waiting_for(workers: &Workers, asked: Option<usize>) -> String {
     let Some(asked) = asked else {
-        return "waiting for the list of workers: it does not say how many there are".into();
+        return "waiting for the operator to publish the list of workers".into();
     };
     let open = asked.saturating_sub(workers.answered().len());
     let mut words = named(&workers.missing());
@@ -246,8 +246,8 @@ fn waiting_for(workers: &Workers, asked: Option<usize>) -> String {
     }
 }
 
-/// Nobody may have told us where an image's sshd listens, and not everyone may be allowed to ask; a
-/// gate must not be worse than none.
+/// We may not know the port of an image's sshd, and a NetworkPolicy may block our probes. The gate must not
+/// fail jobs that would run without it.
 fn let_go(hopeless: &Hopeless, ports: &[u16], patience: Duration, reason: Option<&str>) -> String {
     let ports = ports_words(ports);
     let mut sentences = Vec::new();
@@ -268,7 +268,7 @@ fn let_go(hopeless: &Hopeless, ports: &[u16], patience: Duration, reason: Option
         ));
     }
     format!(
-        "{}. Starting the launcher all the same; if it listens on another port, set \
+        "{}. Starting the launcher anyway; if sshd listens on another port, set \
          spec.muster.sshPort",
         sentences.join("; ")
     )
@@ -298,12 +298,9 @@ mod tests {
     }
 
     #[test]
-    fn before_the_list_says_how_many_there_are_that_is_what_is_missing() {
+    fn without_the_number_of_workers_the_list_is_what_is_missing() {
         let line = waiting_for(&workers(1), None);
-        assert!(
-            line.starts_with("waiting for the list of workers"),
-            "{line}"
-        );
+        assert!(line.contains("the list of workers"), "{line}");
     }
 
     #[test]

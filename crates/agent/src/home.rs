@@ -1,8 +1,8 @@
-//! A home for those who have none: users without a passwd entry, in images that set nothing.
+//! `HOME` for users without a passwd entry, in images that do not set it.
 
 use rustix::fs::{Access, access};
 
-/// Somewhere to write if there is such a place; Open MPI crashes without HOME.
+/// A directory that can be written to, if there is one; Open MPI crashes without `HOME`.
 pub(crate) fn fallback() -> &'static str {
     let writable = |path: &&str| access(*path, Access::WRITE_OK).is_ok();
     ["/tmp", "/var/tmp", "/dev/shm"]

@@ -1,7 +1,7 @@
-//! A host name of its own for a command on a node's network, where all pods carry the node's. Open
-//! MPI 5 takes two daemons with one host name for one host and then waits for ever; the others do
-//! not. Decides how such a name is had: with the right to, or in a user namespace; must not know who
-//! asked.
+//! A host name of its own for a command on a node's network, where all pods have the node's name. Open
+//! MPI 5 takes two daemons with one host name for one host, and then hangs; other launchers do not.
+//! Decides how the name is set: directly where permitted, else in a user namespace. Must not know
+//! which command runs.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::process::{getgid, getuid};
 use rustix::system::sethostname;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Whether a command may run under the node's name if it cannot have its own.
+/// Whether the command must not run under the node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Needed,
@@ -36,7 +36,7 @@ impl Need {
     }
 }
 
-/// Longest name that the kernel takes.
+/// The kernel's limit.
 const NAME_BYTES_MAX: usize = 64;
 
 /// `as needed|wanted NAME COMMAND…`: for `serve`, which has threads and so cannot do this itself.
@@ -49,7 +49,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     };
     if let Err(error) = take(name.as_bytes()) {
         let name = name.to_string_lossy();
-        let why = "two daemons of Open MPI 5 with one host name wait for ever";
+        let why = "two daemons of Open MPI 5 with one host name hang";
         if need == Need::Needed {
             bail!(
                 "cannot give {name} a host name of its own on this node's network ({error}), and \
@@ -74,7 +74,7 @@ fn take(name: &[u8]) -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     if unshare(UnshareFlags::NEWUTS).is_err() {
         unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWUTS)?;
-        // Everyone stays who they are; the kernel asks for the first line before the last.
+        // Users keep their IDs. The kernel wants the first line before the last.
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
         std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;

@@ -1,6 +1,6 @@
-//! The list of workers: one `NAME ADDRESS[:PORT]` per line after a first line that says how many they
-//! are, written by the operator and carried into the pod by the kubelet. Decides who is meant by a name; the list is the only source, so that no
-//! name of a worker is ever asked of DNS.
+//! The list of workers: one `NAME ADDRESS[:PORT]` per line, after a first line with their number. The
+//! operator writes it, and the kubelet mounts it. Decides which worker a name means; the list is the
+//! only source, so that the name of a worker is never looked up in DNS.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::settings;
 
-/// How often a list that is still too short is read again.
+/// How often an incomplete list is read again.
 const REREAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is.
@@ -19,11 +19,11 @@ const REREAD_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Host {
     /// As the operator wrote it.
     pub name: String,
-    /// What the line says: `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
+    /// `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
     pub address: String,
 }
 
-/// Why a name leads nowhere.
+/// Why a name has no address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostsError {
     /// The list has no such worker.
@@ -39,18 +39,18 @@ pub enum HostsError {
     /// Workers that share an address can be told apart by name only.
     #[error("{0} is the address of more than one worker; use their names")]
     Ambiguous(String),
-    /// The line is not the operator's.
+    /// The operator did not write this line.
     #[error("the address of {name} in the hosts file is {address:?}, not an IP address")]
     NotAnAddress {
         /// Whose line.
         name: String,
-        /// What it says.
+        /// The second word of the line.
         address: String,
     },
 }
 
-/// The lines of a list; what is not `NAME ADDRESS` is passed over, since a list may be cut short
-/// while it is being written.
+/// The lines of a list. Skips what is not `NAME ADDRESS`, since a list may be incomplete while it is being
+/// written.
 pub fn parse(text: &str) -> Vec<Host> {
     let complete = text
         .lines()
@@ -67,19 +67,19 @@ pub fn parse(text: &str) -> Vec<Host> {
         .collect()
 }
 
-/// How many workers there are to be, as the first line says.
+/// How many workers there will be, by the first line.
 fn parse_workers(text: &str) -> Option<usize> {
     let first = text.lines().next()?;
     let number = first.strip_prefix(files::WORKERS_LINE)?;
     number.trim().parse().ok()
 }
 
-/// The list, and how long it is to be.
+/// The list, and how long it will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Those that are listed by now.
+    /// The workers that are listed now.
     pub hosts: Vec<Host>,
-    /// By the list itself, else by the pod's environment; nothing is known before either says so.
+    /// By the list itself, else by the pod's environment.
     pub workers: Option<usize>,
 }
 
@@ -123,8 +123,8 @@ pub fn shares_address(hosts: &[Host], host: &Host) -> bool {
     ip.is_some_and(|ip| hosts.iter().any(|other| other != host && other.has_ip(ip)))
 }
 
-/// Whether this is an address of the pod that asks: on a node's network, a worker's may be. The
-/// loopback is everybody's own.
+/// Whether this is an address of this pod: on a node's network, a worker's address may be. Loopback does
+/// not count.
 pub fn is_own(ip: IpAddr) -> bool {
     !ip.is_loopback() && UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -156,18 +156,16 @@ pub struct HostsFile {
 impl HostsFile {
     /// The one that the environment names.
     pub fn of_environment() -> Self {
-        let path = settings::variable(env::HOSTS_FILE);
-        Self {
-            path: path.map_or_else(|| files::HOSTS_PATH.into(), Into::into),
-        }
+        let path = settings::path(env::HOSTS_FILE, files::HOSTS_PATH);
+        Self { path }
     }
 
-    /// Who is listed now; nobody as long as it is not there.
+    /// The workers that are listed now; none as long as the file does not exist.
     pub fn read(&self) -> Vec<Host> {
         self.listing().hosts
     }
 
-    /// All that it says now.
+    /// The whole list as it is now.
     pub fn listing(&self) -> Listing {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         Listing {
@@ -176,7 +174,7 @@ impl HostsFile {
         }
     }
 
-    /// Finds a worker, waiting for its line as long as the list is not complete.
+    /// Finds a worker. Waits for its line as long as the list is not complete.
     pub fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
         loop {
             let Listing { hosts, workers } = self.listing();

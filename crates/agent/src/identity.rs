@@ -1,9 +1,9 @@
-//! Who may talk to whom. Decides which certificates are taken: the job's own authority, one purpose
-//! alone, the name of the other role in the same job. Must not know what is said afterwards.
+//! Which certificates a worker and a launcher accept: issued by the job's own authority, for one purpose
+//! alone, with the name of the other role in the same job. Must not know the protocol on top.
 //!
-//! The job is read from one's own certificate, so that no setting can disagree with it.
+//! Our own certificate names the job, so that no setting can disagree with it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +24,7 @@ use crate::settings;
 const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 
-/// Workers serve, the launcher asks.
+/// Workers serve; the launcher is their client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Worker,
@@ -183,8 +183,7 @@ struct Material {
 
 impl Material {
     fn read(own: Role, [certificate, key]: [&str; 2]) -> Result<Self> {
-        let directory = settings::variable(env::TLS_DIR);
-        let directory = PathBuf::from(directory.unwrap_or_else(|| files::TLS_MOUNT_PATH.into()));
+        let directory = settings::path(env::TLS_DIR, files::TLS_MOUNT_PATH);
         let chain = certificates(&directory.join(certificate))?;
         let key_file = directory.join(key);
         let key = PrivateKeyDer::from_pem_file(&key_file)
@@ -194,14 +193,24 @@ impl Material {
             Role::Worker => Role::Launcher,
             Role::Launcher => Role::Worker,
         };
-        let job = job_of(own, &chain)
-            .with_context(|| format!("{} is no {}'s", certificate, own.label()))?;
+        let job = job_of(own, &chain).with_context(|| {
+            format!(
+                "{} is not a certificate of the {}",
+                certificate,
+                own.label()
+            )
+        })?;
         let authorities = certificates(&directory.join(files::CA_CERTIFICATE))?;
         let anchors = authorities
             .iter()
             .map(|certificate| Ok(webpki::anchor_from_trusted_cert(certificate)?.to_owned()))
             .collect::<Result<_>>()
-            .with_context(|| format!("{} is no authority", files::CA_CERTIFICATE))?;
+            .with_context(|| {
+                format!(
+                    "{} is not the certificate of an authority",
+                    files::CA_CERTIFICATE
+                )
+            })?;
         Ok(Self {
             chain,
             key,
@@ -249,7 +258,7 @@ pub(crate) fn server() -> Result<Arc<ServerConfig>> {
         .with_single_cert(material.chain, material.key)
         .context("the server's key does not fit its certificate")?;
     config.alpn_protocols = vec![protocol::ALPN.to_vec()];
-    // A ticket would outlive the certificate that it was given for.
+    // A ticket would remain valid after the certificate has expired.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }

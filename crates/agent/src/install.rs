@@ -1,5 +1,5 @@
-//! `install DIR`: for the init container of every pod. Decides what lies in the directory: this
-//! binary, and links under the names by which launchers call a remote shell.
+//! `install DIR`: run by the init container of every pod. Decides what the directory holds: this binary,
+//! and links under the names by which launchers call a remote shell.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,6 +1,6 @@
-//! `kubexec POD COMMAND…`: a remote shell that goes through the API server, into pods that have nothing
-//! of ours. Decides the exit code: the command's own, or 255 with one sentence when the failure is
-//! ours; never 0 unless the command said so. Must not know who calls it.
+//! `kubexec POD COMMAND…`: a remote shell that goes through the API server, into pods without an agent.
+//! Decides the exit code: the command's own, or 255 with one sentence when we failed; never 0 unless the
+//! command exited with 0. Must not know who calls it.
 
 mod api_server;
 mod session;
@@ -29,7 +29,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(4);
 
-/// Runs one call; returns what the process exits with.
+/// Runs one command. Returns the exit code of the process.
 pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
     let (pod, command) = match called(words) {
         Ok(called) => called,
@@ -48,8 +48,8 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
     }
 }
 
-/// The pod, and what a shell there is to run: launchers cut a command line into words and expect it
-/// to be put together again, as rsh does.
+/// The pod, and the command for a shell there. Launchers split a command line into words and expect the
+/// shell to join them, as rsh does.
 fn called(words: &[Vec<u8>]) -> Result<(String, Vec<u8>)> {
     let [pod, rest @ ..] = words else {
         bail!("kubexec needs the name of a pod and a command");
@@ -79,7 +79,7 @@ fn without_agent(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     words
 }
 
-/// A word with a slash would be another path of the API.
+/// A name with a slash would be another path of the API.
 fn is_name(word: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     !word.is_empty() && word.bytes().all(fits) && !word.starts_with(['-', '.'])
@@ -94,7 +94,7 @@ fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
         command,
         container: None,
     };
-    // Processes that were refused together do not come back together.
+    // Processes that were refused at the same time do not retry at the same time.
     let mut pause = PAUSE + Duration::from_millis(u64::from(std::process::id() % 256));
     loop {
         if let Some(signal) = signals.take().first() {

@@ -1,4 +1,4 @@
-//! The agent inside users' pods. Decides which of its commands is meant; each command is a module.
+//! The agent inside users' pods. Decides which command the arguments name; each command is a module.
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`). Only
 //! `kubexec` talks to an API server.
 
@@ -56,7 +56,7 @@ usage: muster-agent install DIR
        muster-agent kubexec POD COMMAND…   (through the API server)
        muster-agent version";
 
-/// Does what the words ask for; returns what the process exits with.
+/// Runs the command that the arguments name. Returns the exit code of the process.
 pub fn run(words: &[OsString]) -> u8 {
     let Some((program, rest)) = words.split_first() else {
         return usage();

@@ -1,15 +1,15 @@
-//! One of our own output streams and what it still has to take. Decides how much is written at once;
-//! must not know where the bytes come from.
+//! One of our own output streams, and what is still to be written to it. Decides how much is written at
+//! once; must not know where the bytes come from.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-/// A pipe that can be written to takes this much without waiting; it may be shared with others, so
-/// it must not be made non-blocking.
+/// A pipe that poll reports as writable takes this much without blocking. We cannot make it
+/// non-blocking, since other processes may share it.
 const WRITE_BYTES_MAX: usize = 4096;
-/// Output that nobody has taken; beyond this we do not read more from the worker.
+/// While more than this is queued, we read nothing from the worker.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 pub(crate) struct Output {
@@ -37,7 +37,7 @@ impl Output {
         !self.queue.is_empty()
     }
 
-    /// Poll said that this much can be written.
+    /// Writes as much as poll promises.
     pub(crate) fn write_some(&mut self) -> Result<(), Errno> {
         let (front, _) = self.queue.as_slices();
         match rustix::io::write(self.fd.as_fd(), &front[..front.len().min(WRITE_BYTES_MAX)]) {
@@ -48,7 +48,7 @@ impl Output {
         Ok(())
     }
 
-    /// The command has ended: there is nothing left to do but wait for the reader.
+    /// Waits for the reader until everything is written.
     pub(crate) fn write_all(&mut self) {
         while self.waits() && self.write_some().is_ok() {}
     }

@@ -1,4 +1,4 @@
-//! The loop between our standard streams and a command that runs elsewhere. Decides who waits for whom:
+//! The loop between our standard streams and a command that runs elsewhere. Decides which side waits:
 //! nothing is read that cannot be passed on. Must not know the protocol that the other side speaks.
 
 use std::io::{self, IsTerminal};
@@ -18,7 +18,7 @@ use crate::socket::{Socket, StreamError};
 const INPUT_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a relay ended.
-pub(crate) enum End<T> {
+pub(crate) enum RelayEnd<T> {
     /// The other side ended it.
     Remote(T),
     /// We were told to stop, or nobody reads our output any more.
@@ -26,7 +26,7 @@ pub(crate) enum End<T> {
     Lost(StreamError),
 }
 
-impl<T> From<StreamError> for End<T> {
+impl<T> From<StreamError> for RelayEnd<T> {
     fn from(error: StreamError) -> Self {
         Self::Lost(error)
     }
@@ -41,10 +41,14 @@ pub(crate) trait Remote {
 
     /// Sends pings, and fails once the other side counts as lost. Returns how long until the next call
     /// is due at the latest.
-    fn keep_alive(&mut self, listening: bool) -> Result<Duration, End<Self::Outcome>>;
+    fn keep_alive(&mut self, listening: bool) -> Result<Duration, RelayEnd<Self::Outcome>>;
 
     /// Reads and writes what poll found possible, and hands over the command's output.
-    fn pump(&mut self, ready: PollFlags, outputs: &mut Outputs) -> Result<(), End<Self::Outcome>>;
+    fn pump(
+        &mut self,
+        ready: PollFlags,
+        outputs: &mut Outputs,
+    ) -> Result<(), RelayEnd<Self::Outcome>>;
 
     /// Whether the other side can take more input now.
     fn takes_input(&self) -> bool {
@@ -55,8 +59,8 @@ pub(crate) trait Remote {
     fn send_input(&mut self, bytes: &[u8]) -> Result<(), StreamError>;
 
     /// Passes a signal on, if it is not meant to end the relay.
-    fn signal(&mut self, signal: i32) -> Result<(), End<Self::Outcome>> {
-        Err(End::Signal(signal))
+    fn signal(&mut self, signal: i32) -> Result<(), RelayEnd<Self::Outcome>> {
+        Err(RelayEnd::Signal(signal))
     }
 }
 
@@ -83,7 +87,7 @@ pub(crate) fn run<R: Remote>(
     remote: &mut R,
     signals: &Signals,
     reads_input: bool,
-) -> (End<R::Outcome>, Outputs) {
+) -> (RelayEnd<R::Outcome>, Outputs) {
     let mut relay = Relay {
         remote,
         signals,
@@ -105,7 +109,7 @@ struct Relay<'r, R> {
 }
 
 impl<R: Remote> Relay<'_, R> {
-    fn run(&mut self) -> End<R::Outcome> {
+    fn run(&mut self) -> RelayEnd<R::Outcome> {
         if !self.reads_input
             && let Err(error) = self.remote.send_input(&[])
         {
@@ -118,7 +122,7 @@ impl<R: Remote> Relay<'_, R> {
         }
     }
 
-    fn turn(&mut self) -> Result<(), End<R::Outcome>> {
+    fn turn(&mut self) -> Result<(), RelayEnd<R::Outcome>> {
         let listening = self.outputs.has_room();
         let wait = self.remote.keep_alive(listening)?;
         let mut fds = vec![
@@ -178,9 +182,9 @@ impl<R: Remote> Relay<'_, R> {
 }
 
 /// A reader that closes our output ends the command, as with ssh.
-fn unwritable<T>(error: Errno) -> End<T> {
+fn unwritable<T>(error: Errno) -> RelayEnd<T> {
     match error {
-        Errno::PIPE => End::Signal(SIGPIPE),
+        Errno::PIPE => RelayEnd::Signal(SIGPIPE),
         error => StreamError::Io(error.into()).into(),
     }
 }

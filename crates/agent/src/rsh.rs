@@ -1,6 +1,6 @@
-//! `rsh`: what launchers call instead of ssh. Decides the exit code: the command's own, or 255 with
-//! one sentence when the failure is ours; never 0 unless the command said so, since launchers wait
-//! for ever on a shim that did nothing and said 0. Must not know how a worker serves.
+//! `rsh`: the shim that launchers call instead of ssh. Decides the exit code: the command's own, or 255
+//! with one sentence when we failed; never 0 unless the command exited with 0, since launchers wait
+//! forever for the daemon of a shim that exited with 0. Must not know how a worker serves.
 
 mod callback_address;
 mod session;
@@ -23,11 +23,11 @@ use crate::session_record::{SessionRecord, State};
 use crate::signals::Signals;
 use crate::ssh_args::{self, RemoteCommand, SshArgs};
 use crate::{daemon, dial, settings};
-use session::{End, WorkerEvent};
+use session::{ShimEnd, WorkerEvent};
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
-/// Runs one call; returns what the process exits with.
+/// Runs one command. Returns the exit code of the process.
 pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
     match ssh_args::parse(words) {
         Ok(SshArgs::Version) => {
@@ -50,11 +50,11 @@ struct Shim {
     call: RemoteCommand,
     directory: Option<PathBuf>,
     record: SessionRecord,
-    /// The host name that the command should have, if not the worker's own.
+    /// The host name to run the command under, if not the worker's own.
     host_name: Option<(Need, String)>,
 }
 
-/// The daemon that waits for ever when another one has its host name.
+/// The daemon that hangs when another one has its host name.
 const NEEDS_OWN_NAME: &str = "prted";
 
 impl Shim {
@@ -176,26 +176,26 @@ impl Shim {
         exit_code::SHIM_FAILED
     }
 
-    fn conclude(&mut self, end: End) -> u8 {
+    fn conclude(&mut self, end: ShimEnd) -> u8 {
         match end {
-            End::Remote(Ok(ending)) => {
+            ShimEnd::Remote(Ok(ending)) => {
                 self.note(State::Ended(ending));
                 ending.shell_code()
             }
-            End::Remote(Err(why)) => self.unreachable(&anyhow::Error::msg(why)),
-            End::Lost(error) => {
+            ShimEnd::Remote(Err(why)) => self.unreachable(&anyhow::Error::msg(why)),
+            ShimEnd::Lost(error) => {
                 complain(&format!("lost {}: {error}", self.call.host));
                 self.note(State::Lost(error.to_string()));
                 exit_code::SHIM_FAILED
             }
-            End::Signal(signal) => {
+            ShimEnd::Signal(signal) => {
                 self.note(State::Stopped);
                 128 | u8::try_from(signal & 0x7f).unwrap_or_default()
             }
         }
     }
 
-    /// How the command ended stands, even if what was left of its session was cut off.
+    /// Keeps how the command ended, even if the rest of its session was cut off.
     fn note(&mut self, state: State) {
         if !matches!(self.record.state, State::Ended(_)) {
             self.record.state = state;
@@ -203,7 +203,7 @@ impl Shim {
         self.write();
     }
 
-    /// The session is worth more than its record.
+    /// A record that cannot be written does not end the session.
     fn write(&mut self) {
         if self.record.caller.is_some_and(Caller::lives) {
             self.record.caller_seen = ticks_since_boot();
@@ -217,8 +217,8 @@ impl Shim {
     }
 }
 
-/// Workers that share an address are on one node's network, and so is a worker at our own: all of
-/// them carry that node's name. The launcher's matters only if it takes ranks too.
+/// Workers that share an address are on one node's network, and so is a worker that has our address: all
+/// of them have that node's name. The launcher's name matters only if it runs ranks too.
 fn need_of_name(workers: &[Host], host: &Host) -> Option<Need> {
     if hosts::shares_address(workers, host) {
         Some(Need::Needed)

@@ -1,6 +1,5 @@
-//! `serve`: what a worker's main container runs. Decides how long the container lives and how it
-//! ends: with the user's own command if there is one, else when it is told to stop. Must not know
-//! what a session does.
+//! `serve`: the main container of a worker. Decides how long the container runs: as long as the user's
+//! own command, or until a signal if there is none. Must not know what a session does.
 
 mod handshakes;
 mod session;
@@ -30,7 +29,7 @@ const SESSIONS_MAX: usize = 256;
 const BACKLOG: i32 = 1024;
 /// Threads hold little: TLS keeps its buffers on the heap.
 const THREAD_STACK_BYTES: usize = 256 * 1024;
-/// When no connection can be taken, as when descriptors run out, others must end first.
+/// When no connection can be accepted, for example because descriptors ran out, others must end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// With no command there is nothing to wait for but signals.
 const IDLE_WAIT: Duration = Duration::from_secs(3600);
@@ -40,14 +39,14 @@ pub(crate) struct Shared {
     pub(crate) tls: Arc<rustls::ServerConfig>,
     pub(crate) children: Children,
     pub(crate) handshakes: Handshakes,
-    /// Readable for good once the agent is stopping.
+    /// Readable as soon as the agent stops, and from then on.
     pub(crate) stopping: OwnedFd,
     open: Mutex<usize>,
     closed: Condvar,
 }
 
 impl Shared {
-    /// A place for one more session, given back when dropped.
+    /// A slot for one more session, freed when dropped.
     fn session_slot(self: &Arc<Self>) -> Option<SessionSlot> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         (*open < SESSIONS_MAX).then(|| {
@@ -80,7 +79,7 @@ impl Drop for SessionSlot {
     }
 }
 
-/// Serves until the user's command ends, or a signal says stop. Returns the container's exit code.
+/// Serves until the user's command ends, or a signal stops the container. Returns its exit code.
 pub(crate) fn run(command: &[OsString]) -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let children = Children::adopt()?;
@@ -93,7 +92,7 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
         closed: Condvar::new(),
     });
     let listener = listen()?;
-    // A longer queue than std asks for: a crowd at the door costs the launcher no lost packet.
+    // Longer than std's: when many clients connect at once, the launcher loses no packet.
     rustix::net::listen(&listener, BACKLOG)?;
     eprintln!("muster-agent: serving on {}", listener.local_addr()?);
     let own = match start_own(&children, command) {
@@ -134,7 +133,7 @@ fn listen() -> Result<TcpListener> {
     TcpListener::bind(&everywhere[..]).with_context(|| cannot(&"all addresses"))
 }
 
-/// The user's own command of the worker, with the container's environment but our variables.
+/// Starts the user's own command, without our variables in its environment.
 fn start_own(children: &Children, words: &[OsString]) -> Result<Option<Child>, (String, u8)> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
@@ -162,14 +161,14 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         let session = shared.clone();
-        // Without a thread the socket is dropped, which the peer sees and tries again.
+        // Without a thread the socket is dropped; the client sees that and retries.
         let _ = std::thread::Builder::new()
             .stack_size(THREAD_STACK_BYTES)
             .spawn(move || session::run(&session, socket, source, pass));
     }
 }
 
-/// Waits for the end of the command, or for being told to stop, and passes signals on.
+/// Waits for the end of the command, or for a signal if there is none. Passes signals on to the command.
 fn wait_for_end(signals: &Signals, own: Option<&Child>) -> u8 {
     loop {
         if let Some(ending) = own.and_then(|child| child.exit.ending()) {
@@ -179,7 +178,7 @@ fn wait_for_end(signals: &Signals, own: Option<&Child>) -> u8 {
         if let Some(child) = own {
             fds.push(PollFd::new(&*child.exit, PollFlags::IN));
         }
-        // A failed wait only makes this loop turn again.
+        // If poll fails, the loop goes on.
         let _ = poll(&mut fds, IDLE_WAIT);
         for signal in signals.take() {
             match own {

@@ -1,6 +1,7 @@
 //! What the operator set for this process, read from its environment. Decides what an unusable value
 //! counts as; the names are in `contract::env`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use contract::{env, protocol};
@@ -8,6 +9,11 @@ use contract::{env, protocol};
 /// The value of a variable, unless it is empty or not text.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A path from a variable, or the usual one.
+pub fn path(name: &str, default: &str) -> PathBuf {
+    variable(name).map_or_else(|| default.into(), PathBuf::from)
 }
 
 /// Nobody waits longer, and the clock does not overflow.

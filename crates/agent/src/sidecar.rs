@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{s3, settings};
+use crate::{s3, settings, verdict};
 
 /// Files in the directory that the sidecar shares with the worker.
 const MAY_START: &str = "SIGCONT";
@@ -101,17 +101,17 @@ fn await_driver(options: &Options, watch: &Watch<'_>) -> Option<u8> {
     if options.gpus == 0 {
         return None;
     }
-    let file = settings::variable(env::DRIVER_FILE);
-    let file = file.unwrap_or_else(|| files::GPU_DRIVER.to_owned());
+    let file = settings::path(env::DRIVER_FILE, files::GPU_DRIVER);
     let until = Instant::now() + options.timeout;
-    while !Path::new(&file).exists() {
+    while !file.exists() {
         if watch.should_stop() {
             return Some(0);
         }
         if Instant::now() >= until {
             let seconds = options.timeout.as_secs();
             report(&format!(
-                "initialisation: no NVIDIA driver within {seconds} s: {file} is not there"
+                "initialisation: no NVIDIA driver within {seconds} s: {} is not there",
+                file.display()
             ));
             return Some(EXIT_TIMEOUT);
         }
@@ -192,9 +192,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// How the job ended, once the operator has written that.
     fn end(&self) -> Option<String> {
-        let file = settings::variable(env::END_FILE);
-        let file = file.unwrap_or_else(|| files::END_PATH.to_owned());
-        let end = fs::read_to_string(file).ok()?;
+        let end = fs::read_to_string(settings::path(env::END_FILE, files::END_PATH)).ok()?;
         Some(end.trim().to_owned()).filter(|end| !end.is_empty())
     }
 
@@ -229,14 +227,8 @@ impl Watch<'_> {
 /// Writes a message to the log, and to the termination log for the operator.
 fn report(message: &str) {
     eprintln!("muster-agent: {message}");
-    let file = settings::variable(env::TERMINATION_LOG);
-    let file = file.unwrap_or_else(|| files::TERMINATION_LOG.into());
-    let end = message.floor_char_boundary(message.len().min(files::TERMINATION_BYTES_MAX));
-    if let Err(error) = fs::write(&file, &message[..end])
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        eprintln!("muster-agent: cannot write to {file}: {error}");
-    }
+    let end = message.floor_char_boundary(files::TERMINATION_BYTES_MAX);
+    verdict::write_termination_log(&message[..end]);
 }
 
 #[cfg(test)]

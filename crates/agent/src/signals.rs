@@ -1,4 +1,4 @@
-//! Signals as something to poll for. Decides nothing about them; no work is done in a handler.
+//! Signals as a descriptor to poll. Decides nothing about them; handlers do no work.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,22 +14,22 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals are only noted. Once one is watched, its default action is gone
-    /// for good.
+    /// From now on these signals are only recorded. The default action of a watched signal never comes
+    /// back.
     pub(crate) fn watch(signals: &[i32]) -> io::Result<Self> {
         let (wake, written) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut flags = Vec::new();
         for signal in signals {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register(*signal, flag.clone())?;
-            // After the flag: who wakes up must find it.
+            // After the flag, so that a reader who wakes up finds it set.
             signal_hook::low_level::pipe::register(*signal, written.try_clone()?)?;
             flags.push((*signal, flag));
         }
         Ok(Self { wake, flags })
     }
 
-    /// Those that came in, each once.
+    /// The signals that came in, each once.
     pub(crate) fn take(&self) -> Vec<i32> {
         let mut scratch = [0_u8; 64];
         while rustix::io::read(&self.wake, &mut scratch[..]).is_ok_and(|bytes| bytes > 0) {}

@@ -1,10 +1,10 @@
-//! A program that cannot be run: what is said about it, and the exit code, as a shell has it. Must
-//! not know whose program it is.
+//! A program that cannot be started: the message, and the exit code that a shell would use. Must not
+//! know whose program it is.
 
 use std::ffi::OsStr;
 use std::io;
 
-/// What to say and what to exit with.
+/// The message and the exit code.
 pub(crate) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     let (exit, hint) = match error.kind() {
         io::ErrorKind::NotFound => (127, "is it in the image and on PATH?"),

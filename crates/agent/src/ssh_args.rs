@@ -1,5 +1,5 @@
-//! The words of an ssh command line, as far as MPI launchers and their kin write them. Decides which
-//! word is an option, the host, or the command; must not know how the host is reached.
+//! The arguments of ssh, as far as MPI launchers and similar programs use them. Decides which argument is
+//! an option, the host, or the command; must not know how the host is reached.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use thiserror::Error;
 
 use crate::settings::WAIT_MAX;
 
-/// Options of OpenSSH that take an argument, glued or as the next word.
+/// Options of OpenSSH that take a value, in the same argument or in the next.
 const WITH_ARGUMENT: &str = "BbcDEeFIiJLlmOoPpQRSWw";
-/// Options without one; several may share a dash.
+/// Options without a value; several may share a dash.
 const WITHOUT_ARGUMENT: &str = "46AaCfGgKkMNnqsTtVvXxYy12";
 
 /// What the caller wants.
@@ -26,7 +26,7 @@ pub enum SshArgs {
 pub struct RemoteCommand {
     /// As written, without `user@`.
     pub host: String,
-    /// All words of the command, joined by single blanks, for the shell over there.
+    /// The arguments of the command, joined by single blanks, for the worker's shell.
     pub command: Vec<u8>,
     /// `-n`: nothing is read from standard input.
     pub no_stdin: bool,
@@ -34,19 +34,19 @@ pub struct RemoteCommand {
     pub connect_timeout: Option<Duration>,
 }
 
-/// SshArgs that make no call.
+/// Why arguments are not a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SshArgsError {
     /// Not an option of ssh.
     #[error("unknown option -{0}")]
     UnknownOption(char),
-    /// The line ends where an argument should stand.
+    /// The last argument is an option that needs a value.
     #[error("option -{0} needs an argument")]
     NoArgument(char),
-    /// No word is a host.
+    /// No argument is a host.
     #[error("no host given")]
     NoHost,
-    /// There is no shell to talk to.
+    /// There is nothing to run.
     #[error("no command given for {0}; interactive sessions are not offered")]
     NoCommand(String),
     /// Option or host that is not text.
@@ -61,7 +61,7 @@ struct Options {
     connect_timeout: Option<Duration>,
 }
 
-/// Reads the words after the program's name.
+/// Reads the arguments after the program's name.
 pub fn parse(words: &[Vec<u8>]) -> Result<SshArgs, SshArgsError> {
     let mut options = Options::default();
     let rest = options.take(words)?;
@@ -129,7 +129,7 @@ impl Options {
         Ok(rest)
     }
 
-    /// Users, ports and keys are the agent's own business; only the deadline is the caller's.
+    /// Ignores users, ports and keys, which the agent has itself; only the deadline is the caller's.
     fn note(&mut self, letter: char, argument: &[u8]) {
         let setting = std::str::from_utf8(argument).unwrap_or_default();
         if letter == 'o'

@@ -70,15 +70,19 @@ impl Verdict {
         line + ",\"message\":" + &quoted_within(&self.message, room) + "}\n"
     }
 
-    /// Written where the kubelet looks; a pod without that file has nobody who reads it.
+    /// Leaves the verdict for the operator.
     pub(crate) fn write(&self) {
-        let file = settings::variable(env::TERMINATION_LOG);
-        let file = file.unwrap_or_else(|| files::TERMINATION_LOG.into());
-        if let Err(error) = std::fs::write(&file, self.to_json())
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            eprintln!("muster-agent: cannot write the verdict to {file}: {error}");
-        }
+        write_termination_log(&self.to_json());
+    }
+}
+
+/// Writes where the kubelet looks. Outside of a pod there is no such file, and nobody who reads it.
+pub(crate) fn write_termination_log(text: &str) {
+    let file = settings::path(env::TERMINATION_LOG, files::TERMINATION_LOG);
+    if let Err(error) = std::fs::write(&file, text)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        eprintln!("muster-agent: cannot write {}: {error}", file.display());
     }
 }
 

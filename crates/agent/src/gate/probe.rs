@@ -1,5 +1,5 @@
-//! How one worker is asked whether it is there: a hello over TLS, or the banner of its sshd on one
-//! of several ports. Decides what counts as an answer; must not know how often anyone is asked.
+//! Probes one worker: a hello over TLS, or the banner of its sshd on one of several ports. Decides what
+//! counts as an answer; must not know how often a worker is probed.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,16 @@ use crate::{dial, settings};
 
 const ANSWER_MAX: Duration = Duration::from_secs(4);
 
-/// How a worker is asked.
+/// How workers are probed.
 pub(super) enum Probe {
     Agent(Client),
     Ssh { ports: Vec<u16> },
 }
 
-/// Why a worker has not answered.
+/// Why a worker did not answer.
 #[derive(Debug, Error)]
 pub(super) enum ProbeError {
-    /// Its pod is up, and nothing listens on any port that was asked.
+    /// Its pod is up, and nothing listens on any of these ports.
     #[error("connection refused on {}", ports_words(.0))]
     Refused(Vec<u16>),
     #[error("{0}")]
@@ -89,21 +89,21 @@ fn ssh_ports(text: Option<&str>) -> Result<Vec<u16>> {
         .with_context(|| format!("{} is {text:?}, not a list of ports", env::SSH_PORTS))
 }
 
-/// Asks the port of the line, or each of those that are usual.
+/// Probes the port of the worker's line, or else each of these.
 fn probe_sshd(host: &Host, ports: &[u16]) -> Result<(), ProbeError> {
     let ip = host.ip()?;
     let ports = host
         .port()
         .map_or_else(|| ports.to_vec(), |port| vec![port]);
-    let mut said_more = None;
+    let mut other = None;
     for port in &ports {
         match banner(SocketAddr::new(ip, *port)) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-            Err(error) => said_more = Some(format!("port {port}: {error}")),
+            Err(error) => other = Some(format!("port {port}: {error}")),
         }
     }
-    Err(said_more.map_or(ProbeError::Refused(ports), ProbeError::Other))
+    Err(other.map_or(ProbeError::Refused(ports), ProbeError::Other))
 }
 
 fn banner(address: SocketAddr) -> io::Result<()> {

@@ -1,9 +1,8 @@
-//! The API server, as a pod knows it: where it is, whom it trusts, who we are to it. Decides how a
-//! command is asked for; the token is sent to it and to nobody else.
+//! The API server as a pod reaches it: address, authority, token. Decides how a command is requested;
+//! the token is sent to no other server.
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,18 +20,18 @@ use super::web_socket::WebSocket;
 use crate::http::{self, Answer, RESERVED, Request, Server};
 use crate::{identity, settings};
 
-/// The second cannot end a standard input, and is all that API servers before 1.30 have.
+/// The second cannot end a standard input; API servers before 1.30 know only that one.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// No answer of an API server to one of our requests is longer.
 const BODY_BYTES_MAX: u64 = 4 << 20;
 
-/// What is to run where.
+/// What to run, and where.
 pub(super) struct Target<'a> {
     pub(super) pod: &'a str,
     pub(super) command: &'a [u8],
-    /// The only one there is when absent.
+    /// Absent when the pod has only one.
     pub(super) container: Option<String>,
 }
 
@@ -103,9 +102,7 @@ impl ApiServer {
         let host = host.context("KUBERNETES_SERVICE_HOST is not set: this is not a pod")?;
         let port = settings::variable(env::API_SERVER_PORT);
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(443);
-        let directory = settings::variable(env::SERVICE_ACCOUNT_DIR);
-        let directory = directory.unwrap_or_else(|| files::SERVICE_ACCOUNT_PATH.into());
-        let directory = PathBuf::from(directory);
+        let directory = settings::path(env::SERVICE_ACCOUNT_DIR, files::SERVICE_ACCOUNT_PATH);
         let read = |file: &str| {
             let path = directory.join(file);
             let text = fs::read_to_string(&path).with_context(|| {

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 use super::status;
 use super::web_socket::{Incoming, WebSocket};
-use crate::relay::{self, End, Outputs, Remote};
+use crate::relay::{self, Outputs, RelayEnd, Remote};
 use crate::signals::Signals;
 use crate::socket::{Socket, StreamError};
 
@@ -38,7 +38,7 @@ pub(super) fn run(web_socket: WebSocket, signals: &Signals) -> Result<SessionEnd
         status_at: None,
     };
     let (end, mut outputs) = relay::run(&mut session, signals, true);
-    if let End::Signal(signal) = end {
+    if let RelayEnd::Signal(signal) = end {
         session.web_socket.close();
         return Ok(SessionEnd::Stopped(signal));
     }
@@ -49,7 +49,9 @@ pub(super) fn run(web_socket: WebSocket, signals: &Signals) -> Result<SessionEnd
         return Ok(SessionEnd::Exited(code));
     }
     match end {
-        End::Lost(error) => Err(error).context("the connection was lost while the command ran"),
+        RelayEnd::Lost(error) => {
+            Err(error).context("the connection was lost while the command ran")
+        }
         _ => bail!("the connection was closed while the command ran"),
     }
 }
@@ -71,12 +73,12 @@ impl Remote for Session {
         &self.web_socket.socket
     }
 
-    fn keep_alive(&mut self, listening: bool) -> Result<Duration, End<()>> {
+    fn keep_alive(&mut self, listening: bool) -> Result<Duration, RelayEnd<()>> {
         let wait = self.web_socket.keep_alive(listening)?;
         // While we do not listen, it is the reader of our output that we wait for.
         match self.status_at.filter(|_| listening) {
             Some(at) => match GOODBYE_MAX.saturating_sub(at.elapsed()) {
-                Duration::ZERO => Err(End::Remote(())),
+                Duration::ZERO => Err(RelayEnd::Remote(())),
                 left => Ok(wait.min(left)),
             },
             None => Ok(wait),
@@ -87,11 +89,11 @@ impl Remote for Session {
         !self.socket().has_backlog() && self.status_at.is_none()
     }
 
-    fn pump(&mut self, ready: PollFlags, outputs: &mut Outputs) -> Result<(), End<()>> {
+    fn pump(&mut self, ready: PollFlags, outputs: &mut Outputs) -> Result<(), RelayEnd<()>> {
         self.web_socket.pump(ready)?;
         while let Some(incoming) = self.web_socket.next()? {
             let bytes = match incoming {
-                Incoming::Close => return Err(End::Remote(())),
+                Incoming::Close => return Err(RelayEnd::Remote(())),
                 Incoming::More(bytes) => bytes,
                 Incoming::Begin(bytes) => {
                     let mut bytes = bytes.into_iter();

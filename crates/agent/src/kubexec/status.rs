@@ -1,5 +1,5 @@
-//! How a command ended, as the kubelet says it at last. Decides the exit code; what is no end of the
-//! command is an error in the API server's own words.
+//! How a command ended, as the kubelet reports it. Decides the exit code; any other report is an error
+//! with the API server's own message.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -15,13 +15,13 @@ pub(super) fn exit_code(words: &[u8]) -> Result<u8> {
     let mut code = causes.filter(|cause| cause["reason"] == "ExitCode");
     let code = code.next().and_then(|cause| cause["message"].as_str());
     if let Some(code) = code.and_then(|code| code.trim().parse::<i64>().ok()) {
-        // It ended, and not well: 256 must not become a 0.
+        // The command failed: 256 must not become 0.
         return Ok(u8::try_from(code).unwrap_or(255).max(1));
     }
     match status["message"].as_str() {
         Some(message) => bail!("{message}"),
         None => bail!(
-            "the API server does not say how it ended: {}",
+            "the API server did not report how the command ended: {}",
             String::from_utf8_lossy(words)
         ),
     }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_exact_and_what_is_no_code_is_an_error() {
+    fn codes_are_exact_and_anything_else_is_an_error() {
         let failed = |code: &str| {
             format!(
                 r#"{{"metadata":{{}},"status":"Failure","reason":"NonZeroExitCode",

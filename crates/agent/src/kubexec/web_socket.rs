@@ -1,5 +1,5 @@
-//! A WebSocket, as a client speaks it, after its handshake: frames, masks, pings. Decides when the
-//! server counts as lost; must not know what the messages mean.
+//! The client's side of a WebSocket after its handshake: frames, masks, pings. Decides when the server
+//! counts as lost; must not know what the messages mean.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::event::PollFlags;
 
 use crate::socket::{Socket, StreamError};
 
-/// How often we say that we are here, and expect an answer.
+/// How often we send a ping, and expect an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// A server that was silent for this long is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(60);

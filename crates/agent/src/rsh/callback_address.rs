@@ -1,15 +1,15 @@
-//! How a daemon finds back to its launcher. Hydra and Intel MPI tell it the name of the launcher's host,
-//! which workers may not be able to resolve, or not yet; it gets the address instead, that of the
-//! connection which the command goes through. Must not know what else is in a command.
+//! The address by which a daemon connects back to its launcher. Hydra and Intel MPI pass the launcher's
+//! host name, which workers may not be able to resolve. We pass the address of the connection that
+//! carries the command instead. Must not know what else is in a command.
 
 use std::net::IpAddr;
 
 /// What names the launcher: `--control-port NAME:PORT` (MPICH), `--upstream-host NAME` (Intel MPI).
 const OPTIONS: [&[u8]; 2] = [b"--control-port", b"--upstream-host"];
 
-/// The command with the address in place of the launcher's own name, where it is said.
+/// The command with the address in place of the launcher's own name.
 pub(super) fn by_address(command: &[u8], name: &str, address: IpAddr) -> Vec<u8> {
-    // In an address of version 6 the port could not be told from the rest.
+    // The colons of an IPv6 address could not be told from the one before the port.
     if name.is_empty() || !address.is_ipv4() {
         return command.to_vec();
     }

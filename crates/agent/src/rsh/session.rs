@@ -8,14 +8,14 @@ use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
 use crate::frame::{Ending, Frame, RankState};
 use crate::frame_stream::FrameStream;
-use crate::relay::{self, Outputs, Remote};
+use crate::relay::{self, Outputs, RelayEnd, Remote};
 use crate::signals::Signals;
 use crate::socket::{Socket, StreamError};
 
 const GOODBYE_MAX: Duration = Duration::from_millis(500);
 
 /// How a session ended: the command's end, or why the worker refused to run it.
-pub(super) type End = relay::End<Result<Ending, String>>;
+pub(super) type ShimEnd = RelayEnd<Result<Ending, String>>;
 
 /// What a worker reports while the command's output is still under way.
 pub(super) enum WorkerEvent {
@@ -30,10 +30,10 @@ pub(super) fn run(
     signals: &Signals,
     reads_input: bool,
     on_event: impl FnMut(WorkerEvent),
-) -> End {
+) -> ShimEnd {
     let mut session = Session { stream, on_event };
     let (end, mut outputs) = relay::run(&mut session, signals, reads_input);
-    if matches!(end, End::Remote(_)) {
+    if matches!(end, ShimEnd::Remote(_)) {
         outputs.write_all();
     }
     session.stream.close(Instant::now() + GOODBYE_MAX);
@@ -52,11 +52,11 @@ impl<F: FnMut(WorkerEvent)> Remote for Session<F> {
         &self.stream.socket
     }
 
-    fn keep_alive(&mut self, listening: bool) -> Result<Duration, End> {
+    fn keep_alive(&mut self, listening: bool) -> Result<Duration, ShimEnd> {
         Ok(self.stream.keep_alive(listening)?)
     }
 
-    fn pump(&mut self, ready: PollFlags, outputs: &mut Outputs) -> Result<(), End> {
+    fn pump(&mut self, ready: PollFlags, outputs: &mut Outputs) -> Result<(), ShimEnd> {
         self.stream.pump(ready)?;
         while let Some(frame) = self.stream.next_frame()? {
             match frame {
@@ -65,8 +65,8 @@ impl<F: FnMut(WorkerEvent)> Remote for Session<F> {
                 Frame::Rank(rank, state) => (self.on_event)(WorkerEvent::Rank(rank, state)),
                 Frame::RankCount(count) => (self.on_event)(WorkerEvent::RankCount(count)),
                 Frame::Failed(ending) => (self.on_event)(WorkerEvent::Failed(ending)),
-                Frame::Exit(ending) => return Err(End::Remote(Ok(ending))),
-                Frame::Refusal(why) => return Err(End::Remote(Err(why))),
+                Frame::Exit(ending) => return Err(ShimEnd::Remote(Ok(ending))),
+                Frame::Refusal(why) => return Err(ShimEnd::Remote(Err(why))),
                 _ => {}
             }
         }
@@ -82,10 +82,10 @@ impl<F: FnMut(WorkerEvent)> Remote for Session<F> {
 
     /// Any other signal is the launcher's way to end its shim: the worker sees the connection end, and
     /// ends the process tree.
-    fn signal(&mut self, signal: i32) -> Result<(), End> {
+    fn signal(&mut self, signal: i32) -> Result<(), ShimEnd> {
         match (signal, u8::try_from(signal)) {
             (SIGUSR1 | SIGUSR2, Ok(number)) => Ok(self.stream.send(&Frame::Signal(number))?),
-            _ => Err(End::Signal(signal)),
+            _ => Err(ShimEnd::Signal(signal)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `s3://bucket/prefix`, as people write where their data is. Decides what is below such an address.
+//! `s3://bucket/prefix`, as people write it. Decides which objects are below an address.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn of(text: &str) -> Result<Self> {
-        let wrong = || format!("{text:?} is no address such as s3://bucket/prefix");
+        let wrong = || format!("{text:?} is not an address such as s3://bucket/prefix");
         let rest = text.strip_prefix("s3://").with_context(wrong)?;
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
         let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -24,7 +24,7 @@ impl Address {
         })
     }
 
-    /// What the names of everything below it begin with.
+    /// The keys of all objects below the address begin with this.
     pub(super) fn prefix(&self) -> String {
         match self.path.as_str() {
             "" => String::new(),

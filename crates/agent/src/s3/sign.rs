@@ -1,5 +1,5 @@
-//! AWS Signature Version 4: what is signed, in which order, with which key. Decides nothing else; the time
-//! and the hash of the body are given.
+//! AWS Signature Version 4: what is signed, in which order, with which key. The caller passes the time and
+//! the hash of the body.
 
 use ring::{digest, hmac};
 

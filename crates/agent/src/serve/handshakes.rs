@@ -1,6 +1,6 @@
-//! Connections that have not yet shown who they are. Decides how many there may be and which one
-//! goes when there are too many: the oldest of whoever has most, so that a crowd of strangers
-//! pushes out itself and not the launcher. Must not know TLS.
+//! Connections whose client is not authenticated yet. Decides how many there may be, and which one is
+//! closed when there are too many: the oldest of the address that has most, so that a flood from one
+//! address closes its own connections and not the launcher's. Must not know TLS.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ struct Waiting {
     sockets: Vec<(u64, IpAddr, TcpStream)>,
 }
 
-/// Knows all half-open connections.
+/// All half-open connections.
 #[derive(Clone, Default)]
 pub(crate) struct Handshakes {
     waiting: Arc<Mutex<Waiting>>,
@@ -48,7 +48,7 @@ impl Handshakes {
             let sources = waiting.sockets.iter().map(|(_, source, _)| *source);
             let at = oldest_of_the_largest(sources);
             let (_, _, socket) = waiting.sockets.remove(at);
-            // Its thread sees the end and goes.
+            // Its thread sees the end of the connection, and ends.
             let _ = socket.shutdown(Shutdown::Both);
         }
         Ok(HandshakeSlot {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crowd_pushes_out_itself() {
+    fn a_flood_closes_its_own_connections() {
         let ip = |last| IpAddr::from([10, 0, 0, last]);
         let sources = [ip(1), ip(9), ip(9), ip(2), ip(9)];
         assert_eq!(oldest_of_the_largest(sources.into_iter()), 1);

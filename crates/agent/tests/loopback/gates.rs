@@ -188,7 +188,7 @@ fn a_job_that_was_scaled_waits_for_as_many_as_its_list_says() {
         let mut gate = command.spawn().unwrap();
         let mut lines = BufReader::new(gate.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
-        assert!(first.starts_with("waiting for the list"), "{first}");
+        assert!(first.contains("the list of workers"), "{first}");
         move || {
             let last = lines.map(Result::unwrap).last();
             (gate.wait().unwrap(), last)
