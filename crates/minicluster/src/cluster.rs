@@ -27,6 +27,8 @@ use crate::seed::Seed;
 pub struct Config {
     /// Where names and UIDs come from.
     pub seed: u64,
+    /// When its namespaces and its node were created.
+    pub created_at: Timestamp,
     /// The one node; without it no pod is scheduled.
     pub node: Option<NodeConfig>,
     /// Events of each kind that watches may still ask for.
@@ -111,6 +113,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             seed: 1,
+            created_at: Timestamp::UNIX_EPOCH,
             node: None,
             history: 100_000,
             toleration_secs: 300,
@@ -135,7 +138,7 @@ impl Cluster {
             scheduler: Scheduler::default(),
             kubelet: Kubelet::default(),
         };
-        let start = Timestamp::UNIX_EPOCH;
+        let start = cluster.config.created_at;
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             cluster.make_namespace(start, name);
         }

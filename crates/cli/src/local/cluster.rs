@@ -72,6 +72,7 @@ impl Local {
         getrandom::fill(&mut seed).context("this machine has no random numbers")?;
         let config = Config {
             seed: u64::from_le_bytes(seed),
+            created_at: clock(),
             node: Some(host::node()),
             ..Config::default()
         };
