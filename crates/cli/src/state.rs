@@ -1,6 +1,7 @@
 //! What muster keeps on this machine: one directory per local run, with its record and logs, and
-//! the one of `muster up`. Decides where it lies, that only its owner reads it, and what is swept
-//! away: the working files of runs that are gone, and all but the newest runs.
+//! the one of `muster up`. Decides where the state directory is, that only its owner can read it, and
+//! what is removed: the working files of runs that are over, and all but the newest runs. Must never
+//! change or remove what muster did not create.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -20,8 +21,10 @@ use crate::view::JobView;
 const RUNS_MAX: usize = 50;
 const RECORD: &str = "record.json";
 const LOCK: &str = "lock";
+/// Marks the state directory as muster's.
+const MARKER: &str = ".muster-state";
 
-/// The directory of everything, made if it is not there.
+/// The state directory, created if it does not exist.
 pub(crate) fn directory() -> Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let path = match (
@@ -32,40 +35,62 @@ pub(crate) fn directory() -> Result<PathBuf> {
         (Some(own), _, _) => PathBuf::from(own),
         (None, Some(state), _) => Path::new(&state).join("muster"),
         (None, None, Some(home)) => Path::new(&home).join(".local/state/muster"),
-        (None, None, None) => bail!("no HOME is set: name a directory in MUSTER_STATE_DIR"),
+        (None, None, None) => bail!("HOME is not set: name a directory in MUSTER_STATE_DIR"),
     };
-    private(&path)?;
+    claim(&path)?;
     path.canonicalize()
         .with_context(|| format!("cannot use {}", path.display()))
 }
 
-/// A directory that only we can enter.
-pub(crate) fn private(path: &Path) -> Result<()> {
-    let cannot = || {
-        format!(
-            "cannot keep state in {}: name another directory in MUSTER_STATE_DIR",
+/// Marks a new or empty directory as muster's; refuses any other that is not.
+fn claim(path: &Path) -> Result<()> {
+    let marker = path.join(MARKER);
+    if marker.exists() {
+        return check_owner(path);
+    }
+    create_private(path)?;
+    check_owner(path)?;
+    let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    if !is_empty {
+        bail!(
+            "{} holds files that are not muster's: name an empty or new directory in \
+             MUSTER_STATE_DIR",
             path.display()
-        )
-    };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .with_context(cannot)?;
-    let meta = fs::metadata(path).with_context(cannot)?;
+        );
+    }
+    fs::write(marker, "").with_context(|| cannot_keep(path))
+}
+
+fn cannot_keep(path: &Path) -> String {
+    let path = path.display();
+    format!("cannot keep state in {path}: name another directory in MUSTER_STATE_DIR")
+}
+
+fn create_private(path: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    let created = builder.recursive(true).mode(0o700).create(path);
+    created.with_context(|| cannot_keep(path))
+}
+
+fn check_owner(path: &Path) -> Result<()> {
+    let meta = fs::metadata(path).with_context(|| cannot_keep(path))?;
     if meta.uid() != rustix::process::geteuid().as_raw() {
         bail!(
             "{} belongs to another user: name a directory of your own in MUSTER_STATE_DIR",
             path.display()
         );
     }
-    if meta.permissions().mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).with_context(cannot)?;
-    }
     Ok(())
 }
 
-/// The directory of a run that goes on; it is ours until this is dropped.
+/// A directory inside the state directory that only its owner can enter.
+pub(crate) fn private(path: &Path) -> Result<()> {
+    create_private(path)?;
+    check_owner(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).with_context(|| cannot_keep(path))
+}
+
+/// The directory of a run in progress, locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) directory: PathBuf,
@@ -73,9 +98,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A new run. Sweeps first, so that what a killed run left behind does not pile up.
+    /// A new run. Removes what killed runs left behind first.
     pub(crate) fn begin() -> Result<Self> {
-        sweep()?;
+        remove_old_runs()?;
         let runs = directory()?.join("runs");
         private(&runs)?;
         // Sorts by time; two runs of one moment differ in their process.
@@ -105,7 +130,7 @@ impl Run {
         })
     }
 
-    /// Writes down how things stand, all at once.
+    /// Replaces the record, atomically.
     pub(crate) fn record(&self, record: &Record) -> Result<()> {
         let draft = self.directory.join("record.tmp");
         let written = fs::write(&draft, serde_json::to_vec(record)?)
@@ -119,16 +144,28 @@ fn is_held(directory: &Path) -> bool {
         .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
 }
 
+/// A time in milliseconds and a process, as [`Run::begin`] writes them.
+fn is_run_name(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = name.split_once('-');
+    parts.is_some_and(|(time, process)| time.len() == 14 && is_number(time) && is_number(process))
+}
+
+/// The directories of runs, newest first.
 fn runs() -> Result<Vec<PathBuf>> {
     let runs = directory()?.join("runs");
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let mut runs: Vec<PathBuf> = entries
+        .filter(|entry| is_run_name(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .filter(|path| path.join(LOCK).is_file())
+        .collect();
     runs.sort();
     runs.reverse();
     Ok(runs)
 }
 
-fn sweep() -> Result<()> {
+fn remove_old_runs() -> Result<()> {
     for (age, run) in runs()?.into_iter().enumerate() {
         if is_held(&run) {
             continue;
@@ -175,14 +212,14 @@ pub(crate) fn records() -> Result<Vec<Record>> {
     Ok(records.collect())
 }
 
-/// A job whose run was killed goes on nowhere.
+/// A job whose run was killed has ended with it.
 fn abandon(job: &mut Value) {
     let muster = &mut job["status"]["muster"];
     if muster["finished"] != true {
         muster["finished"] = true.into();
         muster["phase"] = "Failed".into();
         muster["reason"] = "Cancelled".into();
-        muster["message"] = "muster was stopped while the job ran, and the job with it".into();
+        muster["message"] = "muster was stopped while the job ran, which ended the job".into();
     }
 }
 

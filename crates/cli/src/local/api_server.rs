@@ -1,10 +1,11 @@
 //! The local API on a loopback socket, for kubectl and other clients: TLS with a certificate of its
-//! own, and a token without which nobody gets anything. Knows nothing of what is asked.
+//! own, and a token that every request must carry. Decides how much a client without the token may
+//! take. Must not know what the requests mean.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,24 +15,28 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use minicluster::service::{Body, Shared};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use crate::yaml;
 
+/// A client that has not presented the token by then is disconnected.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that have not presented the token yet; more are refused.
+const STRANGERS_MAX: usize = 128;
 /// A request that is larger is not read.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Between two tries to let somebody in, when there is no room.
-const OTHERS_END: Duration = Duration::from_millis(100);
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Path by which `muster down` ends it.
 pub(crate) const STOP: &str = "/muster/stop";
 
-/// A door to the API.
+/// The socket and what clients need to use it.
 pub(crate) struct ApiServer {
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -40,7 +45,7 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Opens it; port 0 takes any that is free.
+    /// Port 0 takes any free port.
     pub(crate) async fn bind(port: u16) -> Result<Self> {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let listener = TcpListener::bind(address).await.with_context(|| {
@@ -95,9 +100,10 @@ impl ApiServer {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Serves until somebody who may asks it to stop.
+    /// Serves until a client with the token asks it to stop.
     pub(crate) async fn serve(self, shared: Shared) {
         let stop = Arc::new(Notify::new());
+        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
         let token: Arc<str> = format!("Bearer {}", self.token).into();
         loop {
             let connection = tokio::select! {
@@ -106,45 +112,62 @@ impl ApiServer {
             };
             let Ok((stream, _)) = connection else {
                 // Out of file descriptors, most likely: others must end first.
-                tokio::time::sleep(OTHERS_END).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let (acceptor, shared) = (self.acceptor.clone(), shared.clone());
-            let (token, stop) = (Arc::clone(&token), Arc::clone(&stop));
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else {
-                    return;
-                };
-                let service = service_fn(move |request| {
-                    answer(
-                        request,
-                        shared.clone(),
-                        Arc::clone(&token),
-                        Arc::clone(&stop),
-                    )
-                });
-                let _ = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-            });
+            let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
+                continue;
+            };
+            let gate = Gate {
+                shared: shared.clone(),
+                token: Arc::clone(&token),
+                stop: Arc::clone(&stop),
+                stranger: Mutex::new(Some(permit)).into(),
+            };
+            tokio::spawn(converse(self.acceptor.clone(), stream, gate));
         }
     }
 }
 
-type Answer = Response<Either<Body, Full<Bytes>>>;
+async fn converse(acceptor: TlsAcceptor, stream: TcpStream, gate: Gate) {
+    let accepted = tokio::time::timeout(TOKEN_TIMEOUT, acceptor.accept(stream)).await;
+    let Ok(Ok(stream)) = accepted else {
+        return;
+    };
+    let service = service_fn(move |request| answer(request, gate.clone()));
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TOKEN_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
 
-async fn answer(
-    request: Request<Incoming>,
+/// What a connection must pass, and what is behind it.
+#[derive(Clone)]
+struct Gate {
     shared: Shared,
     token: Arc<str>,
     stop: Arc<Notify>,
-) -> Result<Answer, Infallible> {
+    /// Given back with the first request that has the token.
+    stranger: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+type Answer = Response<Either<Body, Full<Bytes>>>;
+
+async fn answer(request: Request<Incoming>, gate: Gate) -> Result<Answer, Infallible> {
     let given = request.headers().get(http::header::AUTHORIZATION);
-    if !given.is_some_and(|given| is_equal_constant_time(given.as_bytes(), token.as_bytes())) {
-        return Ok(status_response(StatusCode::UNAUTHORIZED, "Unauthorized"));
+    let token = gate.token.as_bytes();
+    if !given.is_some_and(|given| is_equal_constant_time(given.as_bytes(), token)) {
+        let mut response = status_response(StatusCode::UNAUTHORIZED, "Unauthorized");
+        let close = http::HeaderValue::from_static("close");
+        response
+            .headers_mut()
+            .insert(http::header::CONNECTION, close);
+        return Ok(response);
     }
+    drop(gate.stranger.lock().map(|mut permit| permit.take()));
     if request.uri().path() == STOP && request.method() == http::Method::POST {
-        stop.notify_one();
+        gate.stop.notify_one();
         return Ok(status_response(StatusCode::OK, "Success"));
     }
     let (parts, body) = request.into_parts();
@@ -154,7 +177,7 @@ async fn answer(
         return Ok(status_response(StatusCode::PAYLOAD_TOO_LARGE, reason));
     };
     let request = Request::from_parts(parts, body.to_bytes().to_vec());
-    Ok(shared.handle(request).map(Either::Left))
+    Ok(gate.shared.handle(request).map(Either::Left))
 }
 
 /// Takes the same time wherever the two differ.

@@ -1,5 +1,5 @@
-//! `muster up`: a cluster on this machine that stays. Decides where its parts listen and lie; the
-//! process that stays is this verb again, in the background.
+//! `muster up`: a cluster on this machine that runs until `muster down`. Decides where it listens and
+//! keeps its files. The process that stays is this command again, in the background.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -52,7 +52,10 @@ pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
             bail!("the cluster did not start ({status})\n{}", said.trim_end());
         }
         if since.elapsed() > START_TIMEOUT {
-            bail!("the cluster does not start; its log is {}", path.display());
+            bail!(
+                "the cluster did not start in 30 s; its log is {}",
+                path.display()
+            );
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -62,14 +65,24 @@ pub(crate) async fn run(global: &Global, args: &UpArgs) -> Result<u8> {
 
 fn print_kubeconfig(global: &Global) -> Result<()> {
     let path = state::up_kubeconfig()?;
-    out::data(&format!("export KUBECONFIG={}\n", path.display()));
+    let path = shell_word(&path.to_string_lossy());
+    out::data(&format!("export KUBECONFIG={path}\n"));
     if !global.quiet {
         out::note(
-            "A cluster runs on this machine; the line above makes kubectl use it. `muster get \
-             --local` lists its jobs, `muster down` ends it and them.\n",
+            "A cluster runs on this machine. kubectl uses it after the line above. `muster get --local` \
+             lists its jobs, and `muster down` ends the cluster and its jobs.\n",
         );
     }
     Ok(())
+}
+
+/// A word that a shell reads as this text.
+fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 async fn serve(args: &UpArgs) -> Result<u8> {

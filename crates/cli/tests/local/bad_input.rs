@@ -236,21 +236,58 @@ fn a_disk_that_fills_while_the_program_writes() {
 
 #[test]
 fn a_state_directory_of_somebody_else() {
-    if !rustix::process::geteuid().is_root() {
-        // Only root can make one.
-        return;
-    }
     let world = World::new("foreign");
-    let state = world.directory.join("state");
-    std::fs::create_dir(&state).unwrap();
-    std::os::unix::fs::chown(&state, Some(65_534), None).unwrap();
-    let run = world.run(&["run", &world.file("job.yaml", &hello(1, 1, "true"))]);
+    let file = world.file("job.yaml", &hello(1, 1, "true"));
+    let mut command = world.muster(&["run", &file]);
+    // Root gives a directory away; everybody else finds one that is root's.
+    if rustix::process::geteuid().is_root() {
+        let state = world.directory.join("state");
+        std::fs::create_dir(&state).unwrap();
+        std::os::unix::fs::chown(&state, Some(65_534), None).unwrap();
+    } else {
+        command.env("MUSTER_STATE_DIR", "/usr");
+    }
+    let run = ended(command);
     assert_eq!(run.code, 125);
     assert!(
         run.stderr.contains("belongs to another user"),
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn s05_a_directory_that_is_not_muster_s_is_left_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new("precious");
+    let state = world.directory.join("state");
+    let precious = state.join("runs/thesis/chapter");
+    std::fs::create_dir_all(&precious).unwrap();
+    let mode = || std::fs::metadata(&state).unwrap().permissions().mode();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let before = mode();
+    let run = world.run(&["run", &world.file("job.yaml", &hello(1, 1, "true"))]);
+    assert_eq!(run.code, 125, "{}", run.stderr);
+    assert!(run.stderr.contains("are not muster's"), "{}", run.stderr);
+    assert!(precious.is_dir());
+    assert_eq!(mode(), before);
+}
+
+#[test]
+fn s05_only_directories_of_runs_are_removed() {
+    let world = World::new("sweep");
+    let file = world.file("job.yaml", &hello(1, 1, "true"));
+    assert_eq!(world.run(&["run", &file]).code, 0);
+    let runs = world.directory.join("state/runs");
+    let (foreign, unlocked) = (runs.join("thesis"), runs.join("00000000000001-1"));
+    let killed = runs.join("00000000000002-1");
+    for directory in [&foreign, &unlocked, &killed] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    std::fs::write(killed.join("lock"), "").unwrap();
+    assert_eq!(world.run(&["run", &file]).code, 0);
+    assert!(foreign.is_dir() && unlocked.is_dir());
+    assert!(!killed.exists(), "a killed run without a record was kept");
 }
 
 #[test]

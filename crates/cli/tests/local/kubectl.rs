@@ -4,13 +4,13 @@ use std::process::Command;
 
 use crate::world::{Ended, World, ended, hello, lines};
 
-struct Up {
-    world: World,
+pub(crate) struct Up {
+    pub(crate) world: World,
     kubeconfig: String,
 }
 
 impl Up {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         let world = World::new(name);
         let up = world.run(&["up"]);
         assert_eq!(up.code, 0, "{}", up.stderr);
@@ -27,7 +27,7 @@ impl Up {
         ended(command)
     }
 
-    fn ok(&self, words: &[&str]) -> String {
+    pub(crate) fn ok(&self, words: &[&str]) -> String {
         let run = self.kubectl(words);
         assert_eq!(
             run.code, 0,
@@ -46,7 +46,7 @@ impl Up {
         ])
     }
 
-    fn down(self) {
+    pub(crate) fn down(self) {
         let down = self.world.run(&["down"]);
         assert_eq!(down.code, 0, "{}", down.stderr);
         assert!(
@@ -65,6 +65,10 @@ fn apply_get_describe_logs_wait_and_delete() {
     up.wait();
     let table = up.ok(&["get", "mpijobs"]);
     assert!(table.contains("Succeeded"), "{table}");
+    let age = "-o=jsonpath={.items[0].metadata.creationTimestamp}";
+    let made: jiff::Timestamp = up.ok(&["get", "nodes", age]).parse().unwrap();
+    let age = jiff::Timestamp::now().duration_since(made);
+    assert!(age.as_hours() < 1, "the node was created {age:#} ago");
     let pods = up.ok(&["get", "pods", "-o", "wide"]);
     assert!(pods.contains("hello-worker-1"), "{pods}");
     let log = up.ok(&["logs", "job/hello-launcher"]);
@@ -148,5 +152,43 @@ fn nobody_without_the_token_gets_anything() {
         "a second up finds the first: {}",
         again.stderr
     );
+    up.down();
+}
+
+#[test]
+fn s17_the_line_for_the_shell_survives_any_path() {
+    let world = World::new("quoted");
+    let state = world.directory.join("it's $(touch evil) here");
+    let script = r#"eval "$("$0" up)" && printf %s "$KUBECONFIG" && "$0" down"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(world.binary());
+    world.surround(&mut command);
+    command.env("MUSTER_STATE_DIR", &state);
+    let run = ended(command);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stdout, format!("{}/up/kubeconfig", state.display()));
+    assert!(!world.directory.join("evil").exists());
+}
+
+#[test]
+fn s17_strangers_are_few_and_do_not_stay() {
+    use std::io::Read as _;
+    let up = Up::start("strangers");
+    let text = std::fs::read_to_string(&up.kubeconfig).unwrap();
+    let (_, rest) = text.split_once("https://").unwrap();
+    let address = rest.split_whitespace().next().unwrap();
+    let connect = || std::net::TcpStream::connect(address).unwrap();
+    // One more than may wait: none of them says anything.
+    let mut silent: Vec<_> = (0..129).map(|_| connect()).collect();
+    for stream in &mut silent {
+        let limit = std::time::Duration::from_secs(60);
+        stream.set_read_timeout(Some(limit)).unwrap();
+        let closed = match stream.read(&mut [0; 1]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        assert!(closed, "a client without the token was kept");
+    }
+    assert!(up.ok(&["get", "nodes"]).contains("Ready"));
     up.down();
 }
