@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::exit::{self, Failure};
 use crate::out::{GREEN, painted};
 use crate::view::{JobView, launcher};
-use crate::{out, verdict};
+use crate::{out, table, verdict};
 
 /// The block is for waiting that can be felt.
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ impl<'a> Follower<'a> {
         }
         self.bar.finish_and_clear();
         out::note(&format!(
-            "\n{name} goes on; Ctrl-C again within 2 s cancels it\n"
+            "\n{name} keeps running; press Ctrl-C again within 2 s to cancel it\n"
         ));
         let code = exit::INTERRUPTED;
         let text = match tokio::time::timeout(PROGRESS_DELAY, tokio::signal::ctrl_c()).await {
@@ -88,7 +88,7 @@ impl<'a> Follower<'a> {
                 self.backend.delete(JobView(&job)).await?;
                 format!("{name} was cancelled")
             }
-            Err(_) => format!("no longer watching {name}; `muster wait {name}` does again"),
+            Err(_) => format!("no longer watching {name}; `muster wait {name}` resumes"),
         };
         Err(Failure { code, text }.into())
     }
@@ -190,7 +190,8 @@ impl<'a> Follower<'a> {
 
     fn print_state(&self, job: JobView<'_>, line: &str) {
         if self.live {
-            self.bar.set_message(format!("{}  {line}", job.name()));
+            let message = format!("{}  {line}", job.name());
+            self.bar.set_message(out::printable(&message).into_owned());
         } else if !self.quiet {
             out::note(&format!("{:.0} {} {line}\n", Timestamp::now(), job.name()));
         }
@@ -204,17 +205,17 @@ impl<'a> Follower<'a> {
             let last = last_lines(self.backend, &pods).await;
             out::note(&verdict::failure(job, &pods, &last));
         } else if !self.quiet {
-            let took = job.seconds().unwrap_or(0.0);
+            let took = table::run_time(job.seconds().unwrap_or(0.0));
             let ranks = job.ranks().unwrap_or(0);
             out::note(&if self.live {
                 let mark = painted("✔", GREEN);
                 format!(
-                    "{mark} {} succeeded in {took:.1}s   ranks {ranks}\n",
+                    "{mark} {} succeeded in {took}   ranks {ranks}\n",
                     job.name()
                 )
             } else {
                 format!(
-                    "{:.0} {} succeeded took={took:.1}s ranks={ranks} exit=0\n",
+                    "{:.0} {} succeeded took={took} ranks={ranks} exit=0\n",
                     Timestamp::now(),
                     job.name()
                 )
@@ -230,7 +231,7 @@ impl<'a> Follower<'a> {
 fn deleted(name: &str) -> Failure {
     Failure {
         code: exit::STOPPED,
-        text: format!("{name} was deleted while it was followed"),
+        text: format!("{name} was deleted before it was over"),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::yaml::{self, Document, Malformed};
 /// A file and its documents.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    /// As it was named; `-` is called `stdin`.
+    /// As the user named it; `-` is called `stdin`.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) documents: Result<Vec<Document>, Malformed>,
@@ -32,7 +32,7 @@ pub(crate) fn read(name: &str) -> Result<Manifest> {
         let bytes = std::fs::read(name).with_context(|| format!("cannot read {name}"))?;
         let text = String::from_utf8(bytes)
             .ok()
-            .with_context(|| format!("{name} is no text in UTF-8, so it is no YAML"))?;
+            .with_context(|| format!("{name} is not UTF-8 text, so it cannot be YAML"))?;
         (name.to_owned(), text)
     };
     let documents = yaml::documents(&text);
@@ -102,8 +102,13 @@ pub(crate) fn api(object: &Value) -> Option<&'static Api> {
         .find(|api| kind == api.kind && version == api_version(api))
 }
 
-/// What an object asks for, or what is wrong with it; nothing when it is no job.
+/// What an object asks for, or what is wrong with it; nothing when it is not a job.
 pub(crate) fn lower(object: &Value) -> Option<Result<Job, Vec<FieldError>>> {
+    Some((dialect(object)?.lower)(object))
+}
+
+/// The dialect of a job; none when the object is not a job.
+pub(crate) fn dialect(object: &Value) -> Option<&'static Dialect> {
     let api = api(object)?;
     let named = ["/spec/muster/dialect", "/status/muster/dialect"]
         .iter()
@@ -111,11 +116,10 @@ pub(crate) fn lower(object: &Value) -> Option<Result<Job, Vec<FieldError>>> {
     let resource = RESOURCES
         .iter()
         .find(|resource| resource.group == api.group && resource.kind == api.kind);
-    let dialect = match resource {
+    Some(match resource {
         Some(resource) if named => resource.dialect_of(object),
         _ => api.dialect,
-    };
-    Some((dialect.lower)(object))
+    })
 }
 
 /// `GROUP/VERSION`.

@@ -20,6 +20,8 @@ use crate::view::JobView;
 /// Runs that are remembered.
 const RUNS_MAX: usize = 50;
 const RECORD: &str = "record.json";
+/// The reason of a job whose run was killed; the operator never writes it.
+pub(crate) const CANCELLED: &str = "Cancelled";
 const LOCK: &str = "lock";
 /// Marks the state directory as muster's.
 const MARKER: &str = ".muster-state";
@@ -218,7 +220,7 @@ fn abandon(job: &mut Value) {
     if muster["finished"] != true {
         muster["finished"] = true.into();
         muster["phase"] = "Failed".into();
-        muster["reason"] = "Cancelled".into();
+        muster["reason"] = CANCELLED.into();
         muster["message"] = "muster was stopped while the job ran, which ended the job".into();
     }
 }

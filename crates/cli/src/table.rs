@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// Columns that are empty in every row are left out; the last one may hold anything.
+/// Columns that are empty in every row are left out.
 pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
     let used: Vec<usize> = (0..heads.len())
         .filter(|column| rows.iter().any(|row| !row[*column].is_empty()))
@@ -23,7 +23,7 @@ pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         text += &line(&|column| match row[column].as_str() {
             "" => "-".to_owned(),
-            cell => cell.to_owned(),
+            cell => cell.replace(['\n', '\r'], " "),
         });
     }
     text
@@ -56,9 +56,30 @@ pub(crate) fn seconds(total: i64) -> String {
     }
 }
 
+/// How long a job ran: with tenths below a minute, where they are known.
+pub(crate) fn run_time(secs: f64) -> String {
+    match secs {
+        0.0..60.0 if secs.fract() != 0.0 => format!("{secs:.1}s"),
+        _ => seconds(jiff::SignedDuration::from_secs_f64(secs.round()).as_secs()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_runs_have_tenths_where_they_are_known() {
+        for (secs, text) in [
+            (0.4, "0.4s"),
+            (59.96, "60.0s"),
+            (3.0, "3s"),
+            (61.2, "61s"),
+            (-1.0, "0s"),
+        ] {
+            assert_eq!(run_time(secs), text);
+        }
+    }
 
     #[test]
     fn ages_are_those_of_kubectl() {

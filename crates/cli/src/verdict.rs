@@ -4,9 +4,9 @@
 use contract::reason::{Evidence, Reason};
 use serde_json::{Value, json};
 
-use crate::exit;
 use crate::out::{BOLD, RED, painted};
 use crate::view::{Ended, JobView, PodView, launcher};
+use crate::{exit, state, table};
 
 /// Stands for the reason of a job that failed without one.
 const NO_REASON: &str = "Failed";
@@ -22,7 +22,12 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         .filter(|code| *code != 0)
         .unwrap_or(exit::FAILED);
     let Some(reason) = Reason::from_text(job.word("reason")) else {
-        return of_program;
+        let is_cancelled = job.word("reason") == state::CANCELLED;
+        return if is_cancelled {
+            exit::STOPPED
+        } else {
+            of_program
+        };
     };
     match reason {
         Reason::CommandNotFound => exit::NOT_FOUND,
@@ -79,7 +84,7 @@ pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> Stri
     let pod = launcher(pods);
     let end = pod.and_then(PodView::ended);
     if let (Some(pod), Some(end)) = (pod, &end) {
-        text += &row("where", &place(pod, end));
+        text += &row("where", &place(job, pod, end));
         text += &row("what", &what(end));
     }
     for (number, line) in last.iter().enumerate() {
@@ -98,23 +103,15 @@ fn brief(job: JobView<'_>) -> String {
     }
 }
 
-fn place(pod: PodView<'_>, end: &Ended) -> String {
-    let node = match pod.node() {
-        "" => String::new(),
-        node => format!(", node {node}"),
-    };
-    let at = |time: &str| time.parse::<jiff::Timestamp>().ok();
-    let took = match (at(&end.started), at(&end.finished)) {
-        (Some(start), Some(finish)) => {
-            format!(", after {:.1}s", finish.duration_since(start).as_secs_f64())
-        }
-        _ => String::new(),
-    };
-    format!(
-        "launcher {}, container {}{node}{took}",
-        pod.name(),
-        end.container
-    )
+fn place(job: JobView<'_>, pod: PodView<'_>, end: &Ended) -> String {
+    let mut place = format!("launcher {}, container {}", pod.name(), end.container);
+    if !pod.node().is_empty() {
+        place += &format!(", node {}", pod.node());
+    }
+    if let Some(secs) = job.seconds() {
+        place += &format!(", after {}", table::run_time(secs));
+    }
+    place
 }
 
 fn what(end: &Ended) -> String {
@@ -172,7 +169,7 @@ mod tests {
     fn job(phase: &str, reason: &str) -> Value {
         json!({
             "metadata": {"name": "hvd"},
-            "status": {"muster": {"phase": phase, "reason": reason, "finished": true,
+            "status": {"muster": {"phase": phase, "reason": reason, "finished": true, "seconds": 2.4,
                 "message": "the launcher ended with code 3"}},
         })
     }
@@ -184,8 +181,7 @@ mod tests {
                 "training.kubeflow.org/job-role": "launcher"}},
             "spec": {"nodeName": "here"},
             "status": {"containerStatuses": [{"name": "main", "state": {"terminated": {
-                "exitCode": code, "reason": "Error",
-                "startedAt": "2026-11-16T00:00:00Z", "finishedAt": "2026-11-16T00:00:02Z"}}}]},
+                "exitCode": code, "reason": "Error"}}}]},
         })
     }
 
@@ -200,6 +196,7 @@ mod tests {
             ("Failed", "WorkerLost", 119, 123),
             ("Failed", "DeadlineExceeded", 143, 124),
             ("Failed", "WorkerCannotStart", 1, 120),
+            ("Failed", state::CANCELLED, 0, 122),
         ] {
             assert_eq!(
                 exit_code(JobView(&job(phase, reason)), &[pod(own)]),
@@ -217,7 +214,7 @@ mod tests {
             failure(JobView(&job), &pods, &["boom".to_owned()]),
             "\
 error[CommandFailed]: hvd failed: the launcher ended with code 3
-  where    launcher hvd-launcher-x, container main, node here, after 2.0s
+  where    launcher hvd-launcher-x, container main, node here, after 2.4s
   what     exit code 139 (signal 11 SEGV)
   last     boom
   do       read what the program said; the exit code is its own

@@ -22,8 +22,6 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i64>,
     pub(crate) reason: String,
     pub(crate) message: String,
-    pub(crate) started: String,
-    pub(crate) finished: String,
 }
 
 impl<'v> JobView<'v> {
@@ -51,10 +49,6 @@ impl<'v> JobView<'v> {
 
     pub(crate) fn is_finished(self) -> bool {
         self.0["status"]["muster"]["finished"] == true
-    }
-
-    pub(crate) fn is_suspended(self) -> bool {
-        self.0["spec"]["runPolicy"]["suspend"] == true
     }
 
     pub(crate) fn created(self) -> &'v str {
@@ -86,8 +80,12 @@ impl<'v> JobView<'v> {
         Some(hosts * u64::from(job.slots.max(1)))
     }
 
-    /// Seconds between its start and its end, where both are known.
+    /// Seconds between its start and its end, where both are known: measured by `muster run`, or
+    /// the difference of two times of the status, which are whole.
     pub(crate) fn seconds(self) -> Option<f64> {
+        if let Some(measured) = self.0["status"]["muster"]["seconds"].as_f64() {
+            return Some(measured);
+        }
         let at = |field: &str| self.time(field).parse::<jiff::Timestamp>().ok();
         let (start, end) = (at("startTime")?, at("completionTime")?);
         Some(end.duration_since(start).as_secs_f64())
@@ -156,7 +154,8 @@ impl<'v> PodView<'v> {
             .flat_map(move |list| self.0["status"][list].as_array().into_iter().flatten())
     }
 
-    /// The first container that failed, or else the last that ended.
+    /// The first container that failed, or else the last that ended; none while the pod runs and
+    /// none of its containers has failed.
     pub(crate) fn ended(self) -> Option<Ended> {
         let ends: Vec<Ended> = self
             .statuses()
@@ -170,14 +169,13 @@ impl<'v> PodView<'v> {
                     code: end["exitCode"].as_i64()?,
                     signal: end["signal"].as_i64().filter(|signal| *signal > 0),
                     reason: text("reason"),
-                    message: text("message"),
-                    started: text("startedAt"),
-                    finished: text("finishedAt"),
+                    message: sentence(end["message"].as_str().unwrap_or("")),
                 })
             })
             .collect();
         let failed = ends.iter().find(|end| end.code != 0).cloned();
-        failed.or_else(|| ends.into_iter().next_back())
+        let is_over = matches!(self.phase(), "Succeeded" | "Failed");
+        failed.or_else(|| ends.into_iter().next_back().filter(|_| is_over))
     }
 
     /// Why it is not further, in the kubelet's or scheduler's words.
@@ -210,6 +208,18 @@ impl<'v> PodView<'v> {
     }
 }
 
+/// The first line of a termination message. The agent writes one line of JSON, which has a message
+/// for people.
+fn sentence(message: &str) -> String {
+    let line = message.lines().find(|line| !line.is_empty());
+    let line = line.unwrap_or_default();
+    let agent: Option<Value> = serde_json::from_str(line).ok();
+    match agent.filter(|agent| agent.get("muster").is_some()) {
+        Some(agent) => agent["message"].as_str().unwrap_or("").to_owned(),
+        None => line.to_owned(),
+    }
+}
+
 /// The launcher's pod that counts: the newest.
 pub(crate) fn launcher(pods: &[Value]) -> Option<PodView<'_>> {
     let launchers = pods.iter().map(PodView).filter(|pod| pod.is_launcher());
@@ -225,4 +235,40 @@ pub(crate) fn workers(pods: &[Value]) -> Vec<PodView<'_>> {
         .collect();
     workers.sort_by_key(|pod| (pod.index(), pod.name().to_owned()));
     workers
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(phase: &str, main: Value) -> Value {
+        let ended = json!({"terminated": {"exitCode": 0, "message": ""}});
+        json!({"status": {"phase": phase,
+            "initContainerStatuses": [{"name": "muster-agent", "state": ended}],
+            "containerStatuses": [{"name": "main", "state": main}]}})
+    }
+
+    #[test]
+    fn a_pod_that_runs_has_no_exit_code() {
+        let running = pod("Running", json!({"running": {}}));
+        assert_eq!(PodView(&running).ended(), None);
+        let over = pod("Succeeded", json!({"terminated": {"exitCode": 0}}));
+        assert_eq!(PodView(&over).ended().map(|end| end.code), Some(0));
+        let mut restarted = pod("Running", json!({"running": {}}));
+        restarted["status"]["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"exitCode": 3}});
+        assert_eq!(PodView(&restarted).ended().map(|end| end.code), Some(3));
+    }
+
+    #[test]
+    fn of_the_agent_s_json_only_the_sentence_is_shown() {
+        let words = r#"{"muster":1,"verdict":"RankFailed","exit":66,"message":"rank 3 failed"}"#;
+        let end = json!({"terminated": {"exitCode": 66, "message": format!("{words}\n")}});
+        let shown = |pod: &Value| PodView(pod).ended().map(|end| end.message);
+        assert_eq!(shown(&pod("Failed", end)).as_deref(), Some("rank 3 failed"));
+        let end = json!({"terminated": {"exitCode": 1, "message": "\nno such file\nbye"}});
+        assert_eq!(shown(&pod("Failed", end)).as_deref(), Some("no such file"));
+    }
 }

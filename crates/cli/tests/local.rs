@@ -2,6 +2,8 @@
 
 #[path = "local/bad_input.rs"]
 mod bad_input;
+#[path = "local/dialects.rs"]
+mod dialects;
 #[path = "local/examples.rs"]
 mod examples;
 #[path = "local/jobs.rs"]

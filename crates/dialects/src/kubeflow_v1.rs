@@ -29,6 +29,7 @@ pub const DIALECT: Dialect = Dialect {
     suspend_field: Some(kubeflow::SUSPEND_FIELD),
     set_command: kubeflow::set_command,
     set_no_retries: kubeflow::set_no_retries,
+    fixed_transport: None,
     managed_elsewhere: lower::managed_elsewhere,
     lower: lower::lower,
     recorded: report::recorded,

@@ -93,6 +93,8 @@ pub struct Dialect {
     /// Keeps a failed launcher from being retried where the job does not say otherwise; returns
     /// what was set, for people.
     pub set_no_retries: fn(job: &mut Value) -> Vec<&'static str>,
+    /// How the launcher reaches the workers, where the dialect leaves jobs no choice.
+    pub fixed_transport: Option<planner::site::Transport>,
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.

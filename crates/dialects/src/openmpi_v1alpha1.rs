@@ -37,6 +37,7 @@ pub const DIALECT: Dialect = Dialect {
     set_command: |job, words| command::set_shell_line(job, "/spec", "exec", words),
     // The component never retries.
     set_no_retries: |_| Vec::new(),
+    fixed_transport: Some(planner::site::Transport::Ssh),
     // The component had no controller, and so nobody to hand a job to.
     managed_elsewhere: |_| false,
     lower: lower::lower,

@@ -37,6 +37,7 @@ pub const DIALECT: Dialect = Dialect {
     set_command,
     // A launcher is retried only where the job asks for it.
     set_no_retries: |_| Vec::new(),
+    fixed_transport: None,
     // The platform has no field that would hand a job to another controller.
     managed_elsewhere: |_| false,
     lower: lower::lower,

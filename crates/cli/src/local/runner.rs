@@ -128,9 +128,7 @@ impl Runner {
     /// A signal to the programs of all launchers.
     pub(crate) fn signal_launchers(&self, number: i32) {
         let launchers = self.pods.values();
-        for placed in
-            launchers.filter(|placed| Pod(&placed.object).role() == contract::labels::LAUNCHER_ROLE)
-        {
+        for placed in launchers.filter(|placed| Pod(&placed.object).is_launcher()) {
             for container in placed.containers.values() {
                 let _ = container.send(ContainerRequest::Signal(number));
             }

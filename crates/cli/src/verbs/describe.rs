@@ -56,9 +56,7 @@ fn pod_table(pods: &[Value]) -> String {
             end.as_ref()
                 .map(|end| end.code.to_string())
                 .unwrap_or_default(),
-            message
-                .or(end.map(|end| end.message.lines().next().unwrap_or("").to_owned()))
-                .unwrap_or_default(),
+            message.or(end.map(|end| end.message)).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = pods.iter().map(row).collect();
@@ -76,7 +74,7 @@ fn event_table(events: &[Value]) -> String {
             table::since(event_time(event), now),
             text("type"),
             text("reason"),
-            text("message").replace('\n', " "),
+            text("message"),
         ]
     };
     let rows: Vec<Vec<String>> = events.iter().map(row).collect();

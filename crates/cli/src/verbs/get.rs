@@ -53,7 +53,7 @@ fn rows(jobs: &[Value], all: bool, wide: bool) -> String {
     let row = |job: &Value| {
         let job = JobView(job);
         let took = match job.seconds() {
-            Some(secs) => format!("{secs:.0}s"),
+            Some(secs) => table::run_time(secs),
             None => table::since(job.time("startTime"), now),
         };
         let mut row = vec![

@@ -1,11 +1,13 @@
-//! `muster run FILE`: a job on this machine, from its file to its exit code. Decides what is asked
-//! before anything starts, what Ctrl-C means, and that nothing is left running.
+//! `muster run FILE`: a job on this machine, from its file to its exit code. Decides what is checked
+//! before anything starts, what Ctrl-C means, and that nothing is left running. Must not know where
+//! a dialect keeps its fields: the dialect's row does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use dialects::Dialect;
 use planner::site::Transport;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::{Global, LocalArgs, RunArgs};
@@ -23,10 +25,10 @@ use crate::view::{JobView, PodView};
 use crate::{lint, out};
 
 const SIGINT: i32 = 2;
-const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher";
 
 pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let manifest = manifest::read(args.file.name())?;
+    refuse_exec_transport(&manifest.objects())?;
     let mut objects = checked(&manifest)?;
     let namespace = namespace(global, &objects);
     let (job, added) = prepare(&mut objects, args, &namespace, &manifest)?;
@@ -36,7 +38,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
     run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
-    let settings = runner_settings(&run, &args.local_args, wants_sshd(&job))?;
+    let settings = runner_settings(&run, &args.local_args, transport(&job) == Transport::Ssh)?;
     print_summary(global, &manifest, &job, &settings);
     print_changes(global, &added);
     let output = Output::open(args.output.is_some());
@@ -65,7 +67,7 @@ struct Session<'a> {
     output: Output,
 }
 
-/// How following ended.
+/// Why `muster run` stopped watching its job.
 enum Ending {
     Finished(Result<Value>),
     Interrupted(u8),
@@ -76,25 +78,28 @@ enum Ending {
 impl Session<'_> {
     async fn follow(self, objects: &[Value], job: &Value, namespace: String) -> Result<u8> {
         let backend = Backend::of(self.local.client(), namespace);
+        let began = Instant::now();
         for object in objects {
             if let Err(error) = backend.create(object, false).await {
                 self.local.end().await;
-                return Err(Failure {
-                    code: exit::NEVER_STARTED,
-                    text: format!("{error:#}"),
-                }
-                .into());
+                return Err(never_started(format!("{error:#}")));
             }
         }
         let mut follower = Follower::new(self.global, &backend);
         follower.shares_terminal = true;
         let name = super::render::typed_name(job);
-        let ending = self.watch(&follower, &name).await?;
-        if self.run.record(&self.local.record()).is_err() {
+        let mut ending = self.watch(&follower, &name).await?;
+        let mut record = self.local.record();
+        if let Ending::Finished(Ok(job)) = &mut ending {
+            // A status has whole seconds, which is coarse for a run of two.
+            job["status"]["muster"]["seconds"] = tenths(began.elapsed()).into();
+            record.jobs = vec![job.clone()];
+        }
+        if self.run.record(&record).is_err() {
             out::note("warning: this run cannot be recorded: the state directory is full\n");
         }
         self.local.end().await;
-        // All that the program wrote comes before what we say of it.
+        // The program's output comes before the summary of its run.
         self.output.finish();
         match ending {
             Ending::Finished(Ok(job)) => {
@@ -111,7 +116,9 @@ impl Session<'_> {
             }
             Ending::ReaderGone => Ok(exit::PIPE_CLOSED),
             Ending::TimedOut => {
-                out::note("error[DeadlineExceeded]: --timeout is finished; the job was stopped\n");
+                out::note(
+                    "error[DeadlineExceeded]: the job was stopped, because --timeout has passed\n",
+                );
                 Ok(exit::DEADLINE)
             }
         }
@@ -156,7 +163,11 @@ impl Session<'_> {
     }
 }
 
-/// Signals that end us, as the exit codes they stand for.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
+
+/// Signals that end this process, as the exit codes they stand for.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -184,13 +195,7 @@ impl Signals {
 }
 
 fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
-    super::render::checked(manifest).map_err(|_| {
-        Failure {
-            code: exit::NEVER_STARTED,
-            text: String::new(),
-        }
-        .into()
-    })
+    super::render::checked(manifest).map_err(|_| never_started(""))
 }
 
 fn namespace(global: &Global, objects: &[Value]) -> String {
@@ -199,102 +204,98 @@ fn namespace(global: &Global, objects: &[Value]) -> String {
     given.unwrap_or("default").to_owned()
 }
 
-/// Makes the job fit this machine, and returns it with what was added: no retries unless the file
-/// asks for some, because whoever waits at a terminal wants to see the first failure.
+/// Makes the one job of a file fit this machine, and returns it with what was added: no retries
+/// unless the file asks for some, because whoever waits at a terminal wants to see the first failure.
 fn prepare(
     objects: &mut [Value],
     args: &RunArgs,
     namespace: &str,
     manifest: &Manifest,
 ) -> Result<(Value, Vec<&'static str>)> {
-    let mut jobs = 0;
-    let mut found = None;
-    let mut added = Vec::new();
     for object in objects.iter_mut() {
         object["metadata"]["namespace"] = namespace.into();
-        if manifest::api(object).is_none() {
-            continue;
-        }
-        jobs += 1;
-        if object["spec"]["runPolicy"]["suspend"] == true {
-            return Err(never_started(format!(
-                "error[Suspended]: {} is suspended, so nothing would run\n  do: set \
-                 spec.runPolicy.suspend to false, or use `muster up` and resume it with kubectl",
-                manifest::name(object)
-            )));
-        }
-        require_transport(object)?;
-        if object.pointer(LAUNCHER).is_some() {
-            let policy = &mut object["spec"]["runPolicy"];
-            if policy["backoffLimit"].is_null() {
-                policy["backoffLimit"] = 0.into();
-                added.push("backoffLimit: 0");
-            }
-        }
-        if let Some(launcher) = object.pointer_mut(LAUNCHER) {
-            if launcher["restartPolicy"].is_null() {
-                launcher["restartPolicy"] = "Never".into();
-                added.push("restartPolicy: Never");
-            }
-            if !args.command.is_empty() {
-                let container = &mut launcher["template"]["spec"]["containers"][0];
-                // Dollars of this command line are the program's, not for `$(NAME)`.
-                let words = args.command.iter().map(|word| word.replace('$', "$$"));
-                container["command"] = json!(words.collect::<Vec<String>>());
-                container["args"] = json!([]);
-            }
-        }
-        found = Some(object.clone());
     }
-    match (found, jobs) {
-        (Some(job), 1) => Ok((job, added)),
-        (None, _) => Err(never_started(format!(
-            "{} holds no job to run",
-            manifest.name
-        ))),
-        (Some(_), _) => Err(never_started(format!(
-            "{} holds {jobs} jobs, and one is run at a time; `muster up` takes many",
-            manifest.name
-        ))),
+    let jobs = objects.iter_mut().filter_map(|object| {
+        let dialect = manifest::dialect(object)?;
+        Some((object, dialect))
+    });
+    let mut jobs: Vec<_> = jobs.collect();
+    let [(job, dialect)] = jobs.as_mut_slice() else {
+        return Err(never_started(match jobs.len() {
+            0 => format!("{} holds no job to run", manifest.name),
+            count => format!(
+                "{} holds {count} jobs, and `muster run` runs one; use `muster up` and submit them",
+                manifest.name
+            ),
+        }));
+    };
+    refuse_suspended(job, dialect)?;
+    let added = (dialect.set_no_retries)(job);
+    if !args.command.is_empty() && !(dialect.set_command)(job, &args.command) {
+        return Err(never_started(format!(
+            "{} has no launcher whose command could be replaced",
+            manifest::name(job)
+        )));
     }
+    Ok((job.clone(), added))
 }
 
-/// Commands can be run in pods here by the agent and by sshd, not through an API server.
-fn require_transport(object: &Value) -> Result<()> {
-    match manifest::lower(object) {
-        Some(Ok(job)) if job.transport == Some(Transport::Exec) => Err(never_started(format!(
-            "error[TransportNotHere]: {} of {} reaches its workers, which a StatefulSet makes, by \
-             transport Exec: through pods/exec of an API server, which this machine has not\n  do: \
-             apply it to a cluster, or write it as kubeflow.org/v2beta1, whose workers run the agent",
-            manifest::name(object),
-            manifest::text(object, "apiVersion"),
+fn refuse_suspended(job: &Value, dialect: &Dialect) -> Result<()> {
+    let Some(field) = dialect.suspend_field else {
+        return Ok(());
+    };
+    match manifest::lower(job) {
+        Some(Ok(lowered)) if lowered.policy.suspended => Err(never_started(format!(
+            "error[Suspended]: {} is suspended, so nothing would run\n  do: set {field} to false, or \
+             use `muster up` and resume it with kubectl",
+            manifest::name(job)
         ))),
         _ => Ok(()),
     }
 }
 
-fn never_started(text: String) -> anyhow::Error {
-    let code = exit::NEVER_STARTED;
-    Failure { code, text }.into()
+/// The agent and sshd can start ranks in local pods; pods/exec of an API server is not there.
+fn refuse_exec_transport(objects: &[Value]) -> Result<()> {
+    let is_exec = |object: &&Value| {
+        let dialect = manifest::dialect(object);
+        dialect.is_some_and(|dialect| dialect.fixed_transport == Some(Transport::Exec))
+    };
+    match objects.iter().find(is_exec) {
+        None => Ok(()),
+        Some(object) => Err(never_started(format!(
+            "error[TransportNotHere]: {} of {} cannot run locally: its launcher reaches the workers \
+             through pods/exec, which local mode does not support\n  do: submit it to a cluster, or \
+             write it as kubeflow.org/v2beta1",
+            manifest::name(object),
+            manifest::text(object, "apiVersion"),
+        ))),
+    }
 }
 
-/// That the launcher's program is not there is known before anything starts.
+fn never_started(text: impl Into<String>) -> anyhow::Error {
+    Failure::new(exit::NEVER_STARTED, text)
+}
+
+/// A launcher program that is missing is reported before anything starts.
 fn require_program(job: &Value) -> Result<()> {
-    let container = job.pointer(&format!("{LAUNCHER}/template/spec/containers/0"));
-    let word = |list: &str| container.and_then(|container| container[list][0].as_str());
+    let Some(Ok(lowered)) = manifest::lower(job) else {
+        return Ok(());
+    };
+    let container = &lowered.launcher.template["spec"]["containers"][0];
+    let word = |list: &str| container[list][0].as_str();
     let Some(program) = word("command").or_else(|| word("args")) else {
         return Ok(());
     };
-    // What a volume brings along cannot be looked for here.
-    let mounts = container.and_then(|container| container["volumeMounts"].as_array());
-    let mounted = mounts.into_iter().flatten().any(|mount| {
+    // A volume may bring the program along.
+    let mut mounts = container["volumeMounts"].as_array().into_iter().flatten();
+    let mounted = mounts.any(|mount| {
         let path = mount["mountPath"].as_str().unwrap_or("/");
         program.starts_with(path)
     });
     if mounted || program.contains("$(") || host::find_program(program).is_some() {
         return Ok(());
     }
-    let (local_args, advice) = match program.contains('/') {
+    let (place, advice) = match program.contains('/') {
         true => (
             "on this machine".to_owned(),
             "install it, or use --root DIR",
@@ -304,14 +305,11 @@ fn require_program(job: &Value) -> Result<()> {
             (format!("in PATH={path}"), install_advice(program))
         }
     };
-    Err(Failure {
-        code: exit::NOT_FOUND,
-        text: format!(
-            "error[CommandNotFound]: {program} is not {local_args}\n  do: {advice}; images are not used \
-             here, programs of this machine are"
-        ),
-    }
-    .into())
+    let text = format!(
+        "error[CommandNotFound]: {program} is not {place}\n  do: {advice}; local mode runs programs \
+         of this machine and ignores images"
+    );
+    Err(Failure::new(exit::NOT_FOUND, text))
 }
 
 fn install_advice(program: &str) -> &'static str {
@@ -327,14 +325,14 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
     let (isolation, refusal) = host::isolation()?;
     if isolation == Isolation::Bare {
         out::note(&format!(
-            "note: this machine allows no namespaces ({refusal}), so pods share host name, files \
-             and processes; volumes are reached through variables only\n"
+            "note: this machine allows no namespaces ({refusal}). Pods share its host name, files and \
+             processes, and find volumes through variables only.\n"
         ));
     }
     let root = match &local_args.root {
         Some(_) if isolation == Isolation::Bare => {
             return Err(never_started(
-                "--root needs namespaces, and none are allowed".to_owned(),
+                "--root needs namespaces, and this machine allows none",
             ));
         }
         Some(root) => {
@@ -349,7 +347,9 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
             Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
             None => {
                 let value = std::env::var(variable).map_err(|_| {
-                    Failure::usage(format!("--env {variable}: this shell has no such variable"))
+                    Failure::usage(format!(
+                        "--env {variable}: the environment has no such variable"
+                    ))
                 })?;
                 variables.push((variable.clone(), value));
             }
@@ -368,23 +368,20 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
     })
 }
 
-/// Every sshd takes the same port, so each needs a network of its own.
-fn wants_sshd(job: &Value) -> bool {
-    if manifest::text(job, "kind") == dialects::openmpi_v1alpha1::KIND {
-        return true;
-    }
-    match job["spec"]["muster"]["transport"].as_str() {
-        Some(transport) => transport == "SSH",
-        None => host::agent().is_none(),
-    }
+/// How the launcher will reach the workers.
+fn transport(job: &Value) -> Transport {
+    let chosen = manifest::lower(job).and_then(|lowered| lowered.ok()?.transport);
+    chosen.unwrap_or(match host::agent() {
+        Some(_) => Transport::Agent,
+        None => Transport::Ssh,
+    })
 }
 
 fn is_isolated(local_args: &LocalArgs, isolation: Isolation, sshd: bool) -> Result<bool> {
     let can = isolation != Isolation::Bare && host::find_program("ip").is_some();
     match local_args.network.as_deref() {
         Some("isolated") if !can => Err(never_started(
-            "--network isolated needs namespaces and the program `ip`: `apt install iproute2`"
-                .to_owned(),
+            "--network isolated needs namespaces and the program `ip`: `apt install iproute2`",
         )),
         Some(network) => Ok(network == "isolated"),
         None => Ok(can && (sshd || host::has_only_loopback())),
@@ -410,11 +407,11 @@ fn mounts(given: &[String]) -> Result<Vec<Mount>> {
     given.iter().map(mount).collect()
 }
 
-/// What runs here must not differ from the file in silence.
+/// Says how the job differs from its file.
 fn print_changes(global: &Global, added: &[&str]) {
     if !global.quiet && !added.is_empty() {
         out::note(&format!(
-            "note: the launcher is tried once ({}), as the file does not say otherwise\n",
+            "note: the launcher is not retried ({}), because the file does not say otherwise\n",
             added.join(", ")
         ));
     }
@@ -426,12 +423,7 @@ fn print_summary(global: &Global, manifest: &Manifest, job: &Value, settings: &S
     }
     let view = JobView(job);
     let findings = lint::check(manifest).len();
-    let transport = match (&settings.agent, job["spec"]["muster"]["transport"].as_str()) {
-        (_, Some(transport)) => transport,
-        _ if wants_sshd(job) => "SSH",
-        (Some(_), None) => "Agent",
-        (None, None) => "SSH",
-    };
+    let transport = transport(job).as_str();
     if out::is_live() && !global.no_progress {
         let version = manifest::text(job, "apiVersion");
         let ranks = view.ranks().unwrap_or(0);
@@ -440,7 +432,9 @@ fn print_summary(global: &Global, manifest: &Manifest, job: &Value, settings: &S
             view.name()
         ));
         if settings.root.is_none() {
-            out::note("  images are not used here: programs of this machine run (--root DIR)\n");
+            out::note(
+                "  local mode runs programs of this machine and ignores images (--root DIR)\n",
+            );
         }
     } else {
         out::note(&format!(

@@ -1,15 +1,17 @@
-//! `muster why JOB`: why it waits, or why it failed, and what to do. Tells "not yet" from "never".
+//! `muster why JOB`: why it waits, or why it failed, and what to do. Prints the reason and message of
+//! `status.muster`, and decides whether waiting longer can help.
 
 use anyhow::Result;
 use contract::Reason;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{Global, NameArgs};
 use crate::backend::Backend;
 use crate::follow;
+use crate::verbs::render::typed_name;
 use crate::view::{JobView, PodView, workers};
-use crate::{out, table, verdict};
+use crate::{manifest, out, table, verdict};
 
 /// More workers than this are counted, not listed.
 const LISTED_MAX: usize = 8;
@@ -26,7 +28,7 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
         }
         "Succeeded" => format!("{} succeeded{}.\n", job.name(), took(job)),
         "Running" => format!(
-            "{} is RUNNING since {}: {} workers are ready.\n",
+            "{} has been RUNNING for {}: {} workers are ready.\n",
             job.name(),
             table::since(job.time("startTime"), Timestamp::now()),
             job.word("ready")
@@ -39,7 +41,7 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
 
 fn took(job: JobView<'_>) -> String {
     job.seconds()
-        .map_or_else(String::new, |secs| format!(" in {secs:.1}s"))
+        .map_or_else(String::new, |secs| format!(" in {}", table::run_time(secs)))
 }
 
 fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
@@ -47,18 +49,14 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
     let age = table::since(job.created(), Timestamp::now());
     if job.phase().is_empty() {
         return format!(
-            "{name} was made {age} ago, and no operator has looked at it yet.\n  do       check \
+            "{name} was created {age} ago, and no operator has reconciled it yet.\n  do       check \
              that muster-operator runs: kubectl get pods -A -l app=mpi-operator\n"
         );
     }
-    if job.is_suspended() {
-        return format!(
-            "{name} is SUSPENDED: it holds no pods until somebody resumes it.\n  do       kubectl \
-             patch mpijob {name} --type merge --patch '{{\"spec\":{{\"runPolicy\":\
-             {{\"suspend\":false}}}}}}'\n"
-        );
+    if job.phase() == "Suspended" {
+        return suspended(job);
     }
-    let mut text = format!("{name} is WAITING since {age}: {}\n", sentence(job));
+    let mut text = format!("{name} has been WAITING for {age}: {}\n", sentence(job));
     let late: Vec<PodView<'_>> = workers(pods)
         .into_iter()
         .filter(|pod| !pod.is_ready())
@@ -82,9 +80,28 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
     if Reason::from_text(reason).is_some_and(|reason| !reason.is_retryable()) {
         let (advice, command) = verdict::advice(reason, name);
         text +=
-            &format!("This does not pass by itself.\n  do       {advice}\n           {command}\n");
+            &format!("It will not start by itself.\n  do       {advice}\n           {command}\n");
     } else {
-        text += "Nothing is wrong yet. Waiting costs no retry.\n";
+        text += "Nothing is wrong yet. Waiting does not use up retries.\n";
+    }
+    text
+}
+
+fn suspended(job: JobView<'_>) -> String {
+    let mut text = format!(
+        "{} is SUSPENDED: it has no pods until it is resumed.\n",
+        job.name()
+    );
+    let field = manifest::dialect(job.0).and_then(|dialect| dialect.suspend_field);
+    if let Some(field) = field {
+        let patch = field
+            .rsplit('.')
+            .fold(json!(false), |patch, step| json!({step: patch}));
+        text += &format!(
+            "  do       kubectl -n {} patch {} --type merge --patch '{patch}'\n",
+            job.namespace(),
+            typed_name(job.0)
+        );
     }
     text
 }

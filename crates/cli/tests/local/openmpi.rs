@@ -60,6 +60,14 @@ fn the_component_runs_here_with_sshd_and_touches_nobody_s_home() {
         run.stdout,
         run.stderr
     );
+    let words = ["run", &file, "--", "echo", "it's $(id)"];
+    let given = world.run(&words);
+    assert!(
+        given.stdout.contains("it's $(id)\n"),
+        "{}{}",
+        given.stdout,
+        given.stderr
+    );
     assert_eq!(
         own_keys(),
         before,

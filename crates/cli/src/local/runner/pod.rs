@@ -81,15 +81,11 @@ impl<'v> Pod<'v> {
     /// A launcher that takes ranks: it has a place among the hosts.
     pub(crate) fn is_launcher_and_host(self) -> bool {
         let labels = &self.0["metadata"]["labels"];
-        self.role() == contract::labels::LAUNCHER_ROLE
-            && labels.get(contract::labels::REPLICA_INDEX_LABEL).is_some()
+        self.is_launcher() && labels.get(contract::labels::REPLICA_INDEX_LABEL).is_some()
     }
 
-    /// The job's role label: `launcher` or `worker`.
-    pub(crate) fn role(self) -> &'v str {
-        self.0["metadata"]["labels"][contract::labels::JOB_ROLE_LABEL]
-            .as_str()
-            .unwrap_or("")
+    pub(crate) fn is_launcher(self) -> bool {
+        crate::view::PodView(self.0).is_launcher()
     }
 }
 
