@@ -1,5 +1,5 @@
-//! The grammar: verbs, flags and their help, in kubectl's spelling. Decides words only; what a
-//! verb does is in its file.
+//! The grammar: commands, flags and their help, in kubectl's spelling. What a command does is in its
+//! file of `verbs`.
 
 use std::path::PathBuf;
 
@@ -26,25 +26,25 @@ pub(crate) struct Cli {
 /// Flags that every verb takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// Namespace; default: the file's, then the context's
+    /// Namespace [default: the one in the file, then the one of the context]
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) namespace: Option<String>,
-    /// Context of the kubeconfig
+    /// Context of the kubeconfig to use
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) context: Option<String>,
-    /// Path of a kubeconfig; default: the variable KUBECONFIG, then ~/.kube/config
+    /// Path of a kubeconfig [default: the files in KUBECONFIG, then ~/.kube/config]
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Speak to the jobs of this machine, not to a cluster
+    /// Use the jobs on this machine instead of a cluster
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) local: bool,
-    /// No progress, only errors and data
+    /// Print only data and errors, no progress
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// More words; twice for the log of the controller
+    /// Print more; repeat for the log of the controller
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
-    /// When to colour
+    /// When to use colour
     #[arg(
         long,
         global = true,
@@ -53,7 +53,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) color: Colour,
-    /// One line per change instead of a block that is redrawn
+    /// Print one line per change instead of redrawing a progress line
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) no_progress: bool,
 }
@@ -61,37 +61,37 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run a job on this machine, with no cluster
+    /// Run a job on this machine, without a cluster
     Run(RunArgs),
-    /// Keep a cluster on this machine, for kubectl and `--local`
+    /// Start a cluster on this machine, for kubectl and `--local`
     Up(UpArgs),
     /// End the cluster of `muster up`
     Down,
-    /// Give a job to a cluster
+    /// Submit a job to a cluster
     Submit(SubmitArgs),
     /// List jobs
     Get(GetArgs),
     /// Show a job, its pods and its events
     Describe(NameArgs),
-    /// Say why a job waits, or why it failed
+    /// Explain why a job waits or why it failed
     Why(NameArgs),
-    /// Say why a job waits or failed, or what a field is for
+    /// Explain why a job waits or failed, or what a field is for
     #[command(hide = true)]
     Explain(NameArgs),
-    /// Print what a job's programs wrote
+    /// Print the output of a job's programs
     Logs(LogsArgs),
-    /// Wait until a job is over, and end as it did
+    /// Wait until a job is over, and exit with its code
     Wait(WaitArgs),
     /// Stop a job and remove it
     #[command(alias = "delete")]
     Cancel(CancelArgs),
-    /// Say everything that is wrong with a file, with line and column
+    /// Check a file and print every error with line and column
     Lint(LintArgs),
-    /// Print every object that a job would become
+    /// Print every object that the operator would create for a job
     Render(RenderArgs),
     /// Explain the fields of an MPIJob
     Fields(FieldsArgs),
-    /// Print a job made from flags
+    /// Print a job built from flags
     Generate(GenerateArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),
@@ -100,7 +100,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The process ends as the job did, so that muster's own trouble needs another code.
+    /// The exit code is the job's, so that muster's own errors need another one.
     pub(crate) fn ends_as_its_job(&self) -> bool {
         match self {
             Self::Run(_) | Self::Wait(_) => true,
@@ -110,7 +110,7 @@ impl Verb {
     }
 }
 
-/// Forms of objects.
+/// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// JSON
@@ -126,7 +126,7 @@ pub(crate) enum Output {
 /// A file of jobs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileArg {
-    /// File of one or more objects; - is stdin
+    /// File with one or more objects; - reads stdin
     #[arg(value_name = "FILE", required_unless_present = "filename")]
     file: Option<String>,
     /// The same as FILE, in kubectl's spelling
@@ -135,7 +135,7 @@ pub(crate) struct FileArg {
 }
 
 impl FileArg {
-    /// The name, however it was given.
+    /// The file, whichever way it was given.
     pub(crate) fn name(&self) -> &str {
         let given = self.file.as_deref().or(self.filename.as_deref());
         given.expect("clap requires one of the two")
@@ -214,13 +214,13 @@ pub(crate) struct NameArgs {
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) file: FileArg,
-    /// Follow the job, and end as it does
+    /// Wait until the job is over, and exit with its code
     #[arg(short, long, visible_alias = "watch")]
     pub(crate) wait: bool,
-    /// Follow the launcher's output too
+    /// Print the launcher's output meanwhile
     #[arg(long, requires = "wait")]
     pub(crate) logs: bool,
-    /// server: ask the cluster, change nothing; client: check only the file
+    /// server: validate on the cluster without creating anything; client: check only the file
     #[arg(long, value_parser = ["client", "server"])]
     pub(crate) dry_run: Option<String>,
     /// json, yaml or name
@@ -230,12 +230,12 @@ pub(crate) struct SubmitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// NAME, TYPE/NAME or @last; all jobs without one
+    /// NAME, TYPE/NAME, or @last for the last local run [default: all jobs]
     pub(crate) name: Option<String>,
-    /// All namespaces
+    /// List the jobs of all namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
-    /// Labels of jobs
+    /// Only jobs with these labels
     #[arg(short = 'l', long, default_value = "")]
     pub(crate) selector: String,
     /// json, yaml, name or wide
@@ -247,37 +247,37 @@ pub(crate) struct GetArgs {
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     pub(crate) job: NameArgs,
-    /// Of the launcher; this is the default
+    /// Logs of the launcher; this is the default
     #[arg(long, group = "whose")]
     pub(crate) launcher: bool,
-    /// Of workers: 0, 2-5, or 0,3
+    /// Logs of these workers: 0, 2-5, or 0,3
     #[arg(long, value_name = "LIST", group = "whose")]
     pub(crate) worker: Option<String>,
-    /// Of ranks: their lines in the launcher's output, where mpirun marks them
+    /// Lines of these ranks in the launcher's output, if mpirun tags its lines: 0, 2-5, or 0,3
     #[arg(long, value_name = "LIST", group = "whose")]
     pub(crate) rank: Option<String>,
-    /// Of one container; the main one without it
+    /// Logs of this container [default: the main one]
     #[arg(short, long)]
     pub(crate) container: Option<String>,
-    /// Go on as more is written
+    /// Keep printing new lines until the container ends
     #[arg(short = 'F', long)]
     pub(crate) follow: bool,
-    /// So many lines from the end
+    /// Only this many of the last lines
     #[arg(long)]
     pub(crate) tail: Option<u64>,
-    /// As old as this: 90, 5m, 2h
+    /// Only logs newer than this: 90, 5m, 2h
     #[arg(long, value_parser = duration)]
     pub(crate) since: Option<u64>,
-    /// Of the container's start before this one
+    /// Logs of the previous container instance
     #[arg(short, long)]
     pub(crate) previous: bool,
-    /// The time before each line
+    /// Print the time before each line
     #[arg(long)]
     pub(crate) timestamps: bool,
-    /// Only lines that hold this text
+    /// Only lines that contain this text
     #[arg(long)]
     pub(crate) grep: Option<String>,
-    /// The pod's name before each line
+    /// Print the pod's name before each line
     #[arg(long)]
     pub(crate) label: bool,
 }
@@ -286,10 +286,10 @@ pub(crate) struct LogsArgs {
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) job: NameArgs,
-    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    /// Give up after this time (90, 5m, 2h) and exit with 124
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<u64>,
-    /// json: the verdict on stdout
+    /// json: print the verdict on stdout
     #[arg(short, long, value_parser = ["json"])]
     pub(crate) output: Option<String>,
 }
@@ -309,7 +309,7 @@ fn duration(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits
         .parse()
-        .map_err(|_| format!("{text:?} is no time: write 90, 5m or 2h"))?;
+        .map_err(|_| format!("invalid duration {text:?}; use 90, 5m or 2h"))?;
     Ok(number.saturating_mul(match unit {
         "h" => 3600,
         "m" => 60,
@@ -323,13 +323,13 @@ pub(crate) struct RunArgs {
     pub(crate) file: FileArg,
     #[command(flatten)]
     pub(crate) local_args: LocalArgs,
-    /// At most so long: 90, 5m, 2h; the exit code is then 124
+    /// Give up after this time (90, 5m, 2h) and exit with 124
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<u64>,
-    /// json: the verdict on stdout, and the program's output on stderr
+    /// json: print the verdict on stdout and the program's output on stderr
     #[arg(short, long, value_parser = ["json"])]
     pub(crate) output: Option<String>,
-    /// What the launcher runs instead of the file's command
+    /// What the launcher runs instead of the command in the file
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -337,17 +337,17 @@ pub(crate) struct RunArgs {
 /// How pods become processes of this machine.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LocalArgs {
-    /// A directory tree to run in, instead of this machine's own
+    /// Root directory of the containers [default: the one of this machine]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// host: loopback addresses of this machine; isolated: a network of the run's own. Without it
-    /// isolated where the host has only loopback or the job wants sshd, else host
+    /// host: pods use loopback addresses of this machine; isolated: pods get a network of their own
+    /// [default: isolated if this machine has only loopback or the job uses sshd, else host]
     #[arg(long, value_parser = ["host", "isolated"])]
     pub(crate) network: Option<String>,
-    /// A file or directory of this machine at a place where containers expect one
+    /// Mount a file or directory of this machine into every container
     #[arg(long = "mount", value_name = "SOURCE:TARGET[:ro]")]
     pub(crate) mounts: Vec<String>,
-    /// A variable for every container: NAME takes this shell's value, NAME=VALUE sets one
+    /// Set a variable in every container; NAME alone takes its value from the environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
 }
@@ -356,7 +356,7 @@ pub(crate) struct LocalArgs {
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) local_args: LocalArgs,
-    /// Port of the API on 127.0.0.1; any that is free without it
+    /// Port of the API on 127.0.0.1; 0 takes any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
     /// Stay in the foreground

@@ -24,14 +24,14 @@ pub(crate) async fn run() -> Result<u8> {
     let _: Value = client
         .request(request)
         .await
-        .context("the local cluster does not answer")?;
+        .context("the local cluster does not answer; end its process by hand")?;
     let since = Instant::now();
     while state::up_is_alive() {
         if since.elapsed() > STOP_TIMEOUT {
-            bail!("the local cluster does not end");
+            bail!("the local cluster did not end in 30 s");
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    out::note("The local cluster has ended; nothing of it runs.\n");
+    out::note("The local cluster has ended, and its jobs with it.\n");
     Ok(0)
 }

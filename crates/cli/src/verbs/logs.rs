@@ -22,11 +22,10 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
     let chosen = chosen(args, &pods)?;
     if chosen.is_empty() {
         let name = JobView(&job).name();
-        return Err(Failure {
-            code: crate::exit::FAILED,
-            text: format!("{name} has no such pod now; `muster describe {name}` lists its pods"),
-        }
-        .into());
+        return Err(Failure::new(
+            crate::exit::FAILED,
+            format!("{name} has no such pod; `muster describe {name}` lists its pods"),
+        ));
     }
     let ranks = args.rank.as_deref().map(numbers).transpose()?;
     let print = |pod: PodView<'_>, line: &[u8]| {
@@ -101,11 +100,7 @@ fn of_rank(line: &str, ranks: &BTreeSet<usize>) -> bool {
 
 /// `0,2-5`.
 fn numbers(list: &str) -> Result<BTreeSet<usize>> {
-    let wrong = || {
-        Failure::usage(format!(
-            "{list:?} is no list of numbers: write 0, 2-5 or 0,3"
-        ))
-    };
+    let wrong = || Failure::usage(format!("invalid list {list:?}; use 0, 2-5 or 0,3"));
     let mut numbers = BTreeSet::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -21,7 +21,7 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs) -> Result<u8> {
             Err(_) => {
                 let name = &args.job.name;
                 out::note(&format!(
-                    "error: {name} is not finished after {secs}s; it goes on\n"
+                    "error: {name} is not finished after {secs}s; it keeps running\n"
                 ));
                 return Ok(exit::DEADLINE);
             }
