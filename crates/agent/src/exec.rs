@@ -15,6 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getuid};
@@ -28,8 +29,8 @@ use crate::session_record::SessionRecord;
 use crate::settings;
 use crate::signals::Signals;
 use crate::spawn_error;
+use crate::termination_log;
 use crate::tree::{Process, Tree, new_mark};
-use crate::verdict::{Kind, Verdict};
 use callers::Callers;
 use census::{Census, Trouble};
 use fresh_lists::Start;
@@ -106,17 +107,11 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 fn cannot_run(program: &OsStr, error: &std::io::Error, asked: Option<usize>) -> u8 {
     let (message, exit) = spawn_error::explain(program, error);
     eprintln!("muster-agent: {message}");
-    let verdict = Verdict {
-        kind: Kind::Failed,
-        exit,
-        signal: None,
-        hosts: 0,
+    let report = AgentReport {
         asked,
-        ranks_per_host: [].into(),
-        lost: Vec::new(),
-        message,
+        ..AgentReport::new(RunVerdict::Failed, exit, message)
     };
-    verdict.write();
+    termination_log::write(&report.to_json());
     exit
 }
 
@@ -208,14 +203,15 @@ impl Run {
         }
         let ending = self.child.exit.ending();
         let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
-        let verdict = self
+        let report = self
             .census
-            .verdict(code, self.stopped, ended_for, shim_lives);
-        verdict.write();
-        if verdict.exit != 0 {
-            eprintln!("muster-agent: {:?}: {}", verdict.kind, verdict.message);
+            .report(code, self.stopped, ended_for, shim_lives);
+        termination_log::write(&report.to_json());
+        if report.exit != 0 {
+            let verdict = report.verdict.as_str();
+            eprintln!("muster-agent: {verdict}: {}", report.message);
         }
-        verdict.exit
+        report.exit
     }
 
     /// Until the command has ended, or must be ended; the trouble for which it must, if it is not

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -17,7 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use crate::hosts::{Host, HostsFile, Listing};
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::verdict::{Kind, Verdict};
+use crate::termination_log;
 use crate::{host_lists, settings};
 use probe::{Probe, ports_words};
 use probe_state::{Hopeless, Probers, SILENCE_FACTOR, Workers};
@@ -44,7 +45,7 @@ pub(crate) fn run() -> Result<u8> {
             host_lists::write_as_asked(&workers)?;
             Ok(0)
         }
-        End::Deadline => Ok(wait.give_up(Kind::GateDeadline, exit_code::GATE_DEADLINE)),
+        End::Deadline => Ok(wait.give_up(RunVerdict::GateDeadline, exit_code::GATE_DEADLINE)),
         End::Signal(signal) => Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default()),
     }
 }
@@ -146,8 +147,8 @@ impl Wait {
         Some(let_go(&hopeless, ports, self.ssh_patience, reason))
     }
 
-    /// Reports which workers are missing, and writes a verdict. Returns the exit code.
-    pub(crate) fn give_up(&self, kind: Kind, exit: u8) -> u8 {
+    /// Reports which workers are missing, and writes a report. Returns the exit code.
+    pub(crate) fn give_up(&self, verdict: RunVerdict, exit: u8) -> u8 {
         let workers = self.workers();
         let message = format!(
             "gave up after {} s {}",
@@ -155,18 +156,14 @@ impl Wait {
             waiting_for(&workers, self.asked)
         );
         eprintln!("muster-agent: {message}");
-        let verdict = Verdict {
-            kind,
-            exit,
-            signal: None,
+        let report = AgentReport {
             hosts: workers.answered().len(),
             asked: self.asked,
-            ranks_per_host: [].into(),
             lost: workers.missing(),
-            message,
+            ..AgentReport::new(verdict, exit, message)
         };
-        verdict.write();
-        verdict.exit
+        termination_log::write(&report.to_json());
+        exit
     }
 }
 

@@ -35,8 +35,8 @@ mod signals;
 mod socket;
 mod spawn_error;
 pub mod ssh_args;
+mod termination_log;
 mod tree;
-mod verdict;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{s3, settings, verdict};
+use crate::{s3, settings, termination_log};
 
 /// Files in the directory that the sidecar shares with the worker.
 const MAY_START: &str = "SIGCONT";
@@ -227,8 +227,7 @@ impl Watch<'_> {
 /// Writes a message to the log, and to the termination log for the operator.
 fn report(message: &str) {
     eprintln!("muster-agent: {message}");
-    let end = message.floor_char_boundary(files::TERMINATION_BYTES_MAX);
-    verdict::write_termination_log(&message[..end]);
+    termination_log::write(message);
 }
 
 #[cfg(test)]

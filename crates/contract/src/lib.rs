@@ -4,6 +4,7 @@
 //! Decides spellings and defaults only. Must not know what a program does with them, and depends on
 //! nothing, so that the agent stays small.
 
+pub mod agent_report;
 pub mod commands;
 pub mod env;
 pub mod exit_code;

@@ -9,13 +9,13 @@ mod trouble;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use contract::agent_report::{AgentReport, RunVerdict};
 use contract::exit_code;
 
 use super::callers::Callers;
 use crate::caller::Caller;
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
-use crate::verdict::{Kind, Verdict};
 pub(super) use trouble::Trouble;
 use trouble::{blame, failed_rank, is_own_doing, trouble_of};
 
@@ -196,13 +196,13 @@ impl Census {
     }
 
     /// The end of it all. `ended_for`: why we ended a launcher that went on regardless.
-    pub(super) fn verdict(
+    pub(super) fn report(
         &self,
         code: u8,
         stopped: Option<i32>,
         ended_for: Option<Trouble>,
         shim_lives: impl Fn(u32) -> bool,
-    ) -> Verdict {
+    ) -> AgentReport {
         let hosts = self.hosts().len();
         let too_few = self.counts_hosts && self.asked.is_some_and(|asked| hosts < asked);
         let ended_by_us = ended_for.is_some();
@@ -213,11 +213,15 @@ impl Census {
             judged_by = Cow::Borrowed(self);
             trouble = self.cause_of(code, &shim_lives);
         }
-        let (kind, exit, message) = match (stopped, &trouble) {
+        let (verdict, exit, message) = match (stopped, &trouble) {
             (Some(signal), _) => {
                 let by_signal = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
                 let exit = if code == 0 { by_signal } else { code };
-                (Kind::Stopped, exit, format!("ended by signal {signal}"))
+                (
+                    RunVerdict::Stopped,
+                    exit,
+                    format!("ended by signal {signal}"),
+                )
             }
             (None, Some(trouble)) => judged(code, trouble, ended_by_us),
             (None, _) if code == 0 && too_few => {
@@ -227,38 +231,41 @@ impl Census {
                      the launcher did not find its list of hosts, or was not asked to use it"
                 );
                 (
-                    Kind::RanksNotDistributed,
+                    RunVerdict::RanksNotDistributed,
                     exit_code::NOT_DISTRIBUTED,
                     message,
                 )
             }
-            (None, _) if code == 0 => (Kind::Succeeded, 0, String::new()),
+            (None, _) if code == 0 => (RunVerdict::Succeeded, 0, String::new()),
             (None, _) => {
                 let message = format!("the launcher exited with {code}");
-                (Kind::Failed, code, message)
+                (RunVerdict::Failed, code, message)
             }
         };
         let signal = match &trouble {
             Some(Trouble::Rank {
                 ending: Ending::Signal(signal),
                 ..
-            }) if kind == Kind::RankFailed => Some(*signal),
+            }) if verdict == RunVerdict::RankFailed => Some(*signal),
             _ => None,
         };
-        Verdict {
-            kind,
+        AgentReport {
+            verdict,
             exit,
             signal,
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),
-            lost: judged_by.lost_hosts(kind, trouble.as_ref()),
+            lost: judged_by.lost_hosts(verdict, trouble.as_ref()),
             message,
         }
     }
 
-    fn lost_hosts(&self, kind: Kind, trouble: Option<&Trouble>) -> Vec<String> {
-        if !matches!(kind, Kind::WorkerLost | Kind::WorkerUnreachable) {
+    fn lost_hosts(&self, verdict: RunVerdict, trouble: Option<&Trouble>) -> Vec<String> {
+        if !matches!(
+            verdict,
+            RunVerdict::WorkerLost | RunVerdict::WorkerUnreachable
+        ) {
             return Vec::new();
         }
         let lost = self.records.iter().filter(|record| {
@@ -279,13 +286,13 @@ impl Census {
 const EXIT_UNKNOWN: u8 = 1;
 
 /// A trouble that decides the verdict.
-fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) {
-    let (kind, own_code) = match trouble {
-        Trouble::Unreachable { .. } => (Kind::WorkerUnreachable, exit_code::WORKER_LOST),
-        Trouble::Rank { ending, .. } => (Kind::RankFailed, ending.shell_code()),
-        Trouble::Vanished { .. } => (Kind::RankFailed, EXIT_UNKNOWN),
+fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (RunVerdict, u8, String) {
+    let (verdict, own_code) = match trouble {
+        Trouble::Unreachable { .. } => (RunVerdict::WorkerUnreachable, exit_code::WORKER_LOST),
+        Trouble::Rank { ending, .. } => (RunVerdict::RankFailed, ending.shell_code()),
+        Trouble::Vanished { .. } => (RunVerdict::RankFailed, EXIT_UNKNOWN),
         Trouble::Lost { .. } | Trouble::ShimGone { .. } | Trouble::Daemon { .. } => {
-            (Kind::WorkerLost, exit_code::WORKER_LOST)
+            (RunVerdict::WorkerLost, exit_code::WORKER_LOST)
         }
     };
     let (exit, launcher) = match (ended_by_us, code) {
@@ -296,7 +303,7 @@ fn judged(code: u8, trouble: &Trouble, ended_by_us: bool) -> (Kind, u8, String) 
         ),
         (false, code) => (code, format!("the launcher exited with {code}")),
     };
-    (kind, exit, format!("{}; {launcher}", trouble.sentence()))
+    (verdict, exit, format!("{}; {launcher}", trouble.sentence()))
 }
 
 #[cfg(test)]

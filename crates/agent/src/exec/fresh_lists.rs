@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
 
 use crate::gate::{End, Progress, Wait};
 use crate::hosts::HostsFile;
 use crate::signals::Signals;
-use crate::verdict::{Kind, Verdict};
+use crate::termination_log;
 use crate::{host_lists, settings};
 
 /// A worker that was replaced is back by then, and the kubelet has brought its address.
@@ -42,7 +43,9 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
         }
         End::Deadline => {
             let exit = exit_code::WORKER_LOST;
-            Ok(Start::Never(wait.give_up(Kind::WorkerUnreachable, exit)))
+            Ok(Start::Never(
+                wait.give_up(RunVerdict::WorkerUnreachable, exit),
+            ))
         }
         End::Signal(signal) => Ok(Start::Never(stopped(signal, wait.asked()))),
     }
@@ -50,16 +53,11 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
 
 fn stopped(signal: i32, asked: Option<usize>) -> u8 {
     let exit = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
-    let verdict = Verdict {
-        kind: Kind::Stopped,
-        exit,
-        signal: None,
-        hosts: 0,
+    let message = format!("ended by signal {signal} while waiting for workers");
+    let report = AgentReport {
         asked,
-        ranks_per_host: [].into(),
-        lost: Vec::new(),
-        message: format!("ended by signal {signal} while waiting for workers"),
+        ..AgentReport::new(RunVerdict::Stopped, exit, message)
     };
-    verdict.write();
+    termination_log::write(&report.to_json());
     exit
 }

@@ -1,61 +1,106 @@
-//! What the agent in the launcher pod says of the run: hosts that took part, a worker that was lost,
-//! a rank that failed. It is read from the container's last words; where the launcher does not run
-//! under the agent there are none.
+//! Reads the agent's report about a run from the termination message of the launcher's container.
+//! Where the launcher does not run under the agent there is none.
 
 use contract::Reason;
-use serde::Deserialize;
+use contract::agent_report::{self, AgentReport, RunVerdict};
+use serde_json::{Map, Value};
 
 use crate::observed::{Observed, Pod};
 
-/// The agent's words, as it writes them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) struct AgentReport {
-    /// Version of the words.
-    muster: u32,
-    verdict: String,
-    exit: i32,
-    /// Of the rank that failed first, where it was ended by one.
-    #[serde(default)]
-    signal: Option<i32>,
-    #[serde(default)]
-    pub(crate) message: String,
-}
-
-/// Words of a version that is not ours say nothing.
-const VERSION: u32 = 1;
-/// A shell's exit code of a program that is not there.
-const NOT_FOUND: i32 = 127;
-/// A shell's exit code of a program that was ended by a signal is this and the signal's number.
-const SIGNALLED: i32 = 128;
-
-/// What the pod's agent says, if it says anything.
+/// The report of the pod's agent, if there is one.
 pub(crate) fn of_pod(pod: &Pod) -> Option<AgentReport> {
-    let exit = pod.exit.as_ref()?;
-    let words = exit.message.lines().find(|line| line.starts_with('{'))?;
-    let report: AgentReport = serde_json::from_str(words).ok()?;
-    (report.muster == VERSION).then_some(report)
+    read(&pod.exit.as_ref()?.message)
 }
 
-/// A run that ended well, on fewer hosts than asked for: another try would end the same way.
+/// A run that exited with 0 on fewer hosts than asked for: a retry would end the same way.
 pub(crate) fn of_undistributed(observed: &Observed) -> Option<AgentReport> {
-    let mut said = observed.launcher_pods.iter().filter_map(of_pod);
-    said.find(|said| said.reason() == Some(Reason::RanksNotDistributed))
+    let mut reports = observed.launcher_pods.iter().filter_map(of_pod);
+    reports.find(|report| report.reason() == Some(Reason::RanksNotDistributed))
 }
 
-impl AgentReport {
-    /// The one word for it; none when the program failed and the agent knows no more than that.
-    pub(crate) fn reason(&self) -> Option<Reason> {
-        match self.verdict.as_str() {
-            "RanksNotDistributed" => Some(Reason::RanksNotDistributed),
-            "WorkerLost" => Some(Reason::WorkerLost),
-            "WorkerUnreachable" => Some(Reason::Unreachable),
-            "Failed" if self.exit == NOT_FOUND => Some(Reason::CommandNotFound),
-            "RankFailed" if self.signal.is_some() => Some(Reason::RankKilled),
-            "RankFailed" | "Failed" if self.exit > SIGNALLED && self.exit < 255 => {
-                Some(Reason::RankKilled)
-            }
-            "RankFailed" => Some(Reason::CommandFailed),
-            _ => None,
+/// The report in a termination message, in a version that we know.
+fn read(message: &str) -> Option<AgentReport> {
+    let line = message.lines().find(|line| line.starts_with('{'))?;
+    let report: Map<String, Value> = serde_json::from_str(line).ok()?;
+    let text = |key: &str| report.get(key).and_then(Value::as_str);
+    let number = |key: &str| report.get(key).and_then(Value::as_u64);
+    let code = |key: &str| number(key).and_then(|code| u8::try_from(code).ok());
+    let count = |key: &str| number(key).and_then(|count| usize::try_from(count).ok());
+    if number(agent_report::VERSION_KEY) != Some(agent_report::VERSION) {
+        return None;
+    }
+    let lost = report.get(agent_report::LOST_KEY).and_then(Value::as_array);
+    let lost = lost.into_iter().flatten().filter_map(Value::as_str);
+    let ranks = report.get(agent_report::RANKS_PER_HOST_KEY);
+    let ranks = ranks.and_then(Value::as_object).into_iter().flatten();
+    let ranks = ranks.filter_map(|(host, count)| {
+        let count = u32::try_from(count.as_u64()?).ok()?;
+        Some((host.clone(), count))
+    });
+    Some(AgentReport {
+        verdict: RunVerdict::from_text(text(agent_report::VERDICT_KEY)?)?,
+        exit: code(agent_report::EXIT_KEY)?,
+        signal: code(agent_report::SIGNAL_KEY),
+        hosts: count(agent_report::HOSTS_KEY).unwrap_or_default(),
+        asked: count(agent_report::ASKED_KEY),
+        ranks_per_host: ranks.collect(),
+        lost: lost.map(str::to_owned).collect(),
+        message: text(agent_report::MESSAGE_KEY)
+            .unwrap_or_default()
+            .to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::files::TERMINATION_BYTES_MAX;
+
+    use super::*;
+
+    fn report(verdict: RunVerdict) -> AgentReport {
+        AgentReport {
+            verdict,
+            exit: 119,
+            signal: Some(9),
+            hosts: 2,
+            asked: Some(3),
+            ranks_per_host: [("w0".into(), 2), ("w1".into(), 1)].into(),
+            lost: vec!["w1".into()],
+            message: "lost w1: \"nothing\" was heard\n\u{1}".into(),
         }
+    }
+
+    #[test]
+    fn what_the_agent_writes_is_what_is_read() {
+        for &verdict in RunVerdict::ALL {
+            let full = report(verdict);
+            let bare = AgentReport {
+                signal: None,
+                asked: None,
+                ranks_per_host: [].into(),
+                lost: Vec::new(),
+                message: String::new(),
+                ..full.clone()
+            };
+            for written in [full, bare] {
+                assert_eq!(read(&written.to_json()), Some(written));
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_report_stays_within_its_limit_and_readable() {
+        let names = |n: u32| format!("\"\\\u{1}ä{n}{}", "x".repeat(300));
+        let long = AgentReport {
+            ranks_per_host: (0..5000).map(|n| (names(n), n)).collect(),
+            lost: (0..5000).map(names).collect(),
+            message: "\"ä\u{2}".repeat(5000),
+            ..report(RunVerdict::WorkerLost)
+        };
+        let line = long.to_json();
+        assert!(line.len() <= TERMINATION_BYTES_MAX, "{}", line.len());
+        let read = read(&line).unwrap();
+        assert_eq!(read.lost.len(), 16);
+        assert!(long.message.starts_with(&read.message) && !read.message.is_empty());
     }
 }

@@ -32,19 +32,19 @@ fn ended(host: &str) -> SessionRecord {
     record(host, State::Ended(Ending::Code(0)))
 }
 
-fn judge(census: &Census, code: u8, shim_lives: bool) -> (Kind, u8) {
-    let verdict = census.verdict(code, None, None, |_| shim_lives);
-    (verdict.kind, verdict.exit)
+fn judge(census: &Census, code: u8, shim_lives: bool) -> (RunVerdict, u8) {
+    let report = census.report(code, None, None, |_| shim_lives);
+    (report.verdict, report.exit)
 }
 
 #[test]
 fn zero_is_believed_when_all_took_part_and_ended_well() {
     let good = census(vec![ended("w0"), ended("w1")]);
-    assert_eq!(judge(&good, 0, true), (Kind::Succeeded, 0));
-    assert_eq!(judge(&good, 3, true), (Kind::Failed, 3));
-    let verdict = good.verdict(0, None, None, |_| true);
+    assert_eq!(judge(&good, 0, true), (RunVerdict::Succeeded, 0));
+    assert_eq!(judge(&good, 3, true), (RunVerdict::Failed, 3));
+    let report = good.report(0, None, None, |_| true);
     assert_eq!(
-        verdict.ranks_per_host,
+        report.ranks_per_host,
         [("w0".into(), 1), ("w1".into(), 1)].into()
     );
 }
@@ -72,21 +72,21 @@ fn ranks_are_counted_only_where_that_is_certain() {
     let mut run = census(records);
     run.callers
         .look(&run.records, 30, |caller| caller.started == 20);
-    let verdict = run.verdict(0, None, None, |_| true);
-    assert_eq!(verdict.ranks_per_host, [("w0".into(), 5)].into());
+    let report = run.report(0, None, None, |_| true);
+    assert_eq!(report.ranks_per_host, [("w0".into(), 5)].into());
 }
 
 #[test]
 fn zero_is_not_believed_on_too_few_hosts() {
     let mut few = census(vec![ended("w0"), ended("w0")]);
-    assert_eq!(judge(&few, 0, true), (Kind::RanksNotDistributed, 118));
-    let message = few.verdict(0, None, None, |_| true).message;
+    assert_eq!(judge(&few, 0, true), (RunVerdict::RanksNotDistributed, 118));
+    let message = few.report(0, None, None, |_| true).message;
     assert!(message.contains("only 1 of 2 workers"), "{message}");
     few.counts_hosts = false;
-    assert_eq!(judge(&few, 0, true), (Kind::Succeeded, 0));
+    assert_eq!(judge(&few, 0, true), (RunVerdict::Succeeded, 0));
     assert_eq!(
         judge(&census(vec![]), 0, true),
-        (Kind::RanksNotDistributed, 118)
+        (RunVerdict::RanksNotDistributed, 118)
     );
 }
 
@@ -102,14 +102,14 @@ fn zero_is_not_believed_when_a_worker_was_lost() {
         let census = census(vec![ended("w0"), record("w1", state.clone())]);
         assert_eq!(
             judge(&census, 0, false),
-            (Kind::WorkerLost, 119),
+            (RunVerdict::WorkerLost, 119),
             "{state:?}"
         );
-        let verdict = census.verdict(0, None, None, |_| false);
-        assert_eq!(verdict.lost, ["w1"], "{state:?}");
+        let report = census.report(0, None, None, |_| false);
+        assert_eq!(report.lost, ["w1"], "{state:?}");
     }
     let stopped = census(vec![ended("w0"), record("w1", State::Stopped)]);
-    assert_eq!(judge(&stopped, 0, false), (Kind::Succeeded, 0));
+    assert_eq!(judge(&stopped, 0, false), (RunVerdict::Succeeded, 0));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn other_commands_do_not_contradict_the_launcher() {
         ..record("w1", State::Lost("x".into()))
     };
     let census = census(vec![ended("w0"), ended("w1"), test]);
-    assert_eq!(judge(&census, 0, true), (Kind::Succeeded, 0));
+    assert_eq!(judge(&census, 0, true), (RunVerdict::Succeeded, 0));
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn the_rank_that_failed_first_is_named() {
     let census = census(vec![first, ended("w1")]);
     let (trouble, _) = census.trouble(|_| true).unwrap();
     assert_eq!(trouble.sentence(), "rank 1 on worker w0 exited with code 3");
-    let verdict = census.verdict(143, None, Some(trouble), |_| true);
-    assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 3));
-    assert_eq!(judge(&census, 255, true), (Kind::RankFailed, 255));
+    let report = census.report(143, None, Some(trouble), |_| true);
+    assert_eq!((report.verdict, report.exit), (RunVerdict::RankFailed, 3));
+    assert_eq!(judge(&census, 255, true), (RunVerdict::RankFailed, 255));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn ranks_that_the_launcher_ended_are_not_blamed() {
     let mut second = record("w1", State::Started);
     second.ranks = [(1, RankState::Ended(Ending::Signal(9)))].into();
     let census = census(vec![first, second]);
-    let message = |code| census.verdict(code, None, None, |_| true).message;
+    let message = |code| census.report(code, None, None, |_| true).message;
     assert!(
         message(137).starts_with("rank 1 on worker w1"),
         "{}",
@@ -165,9 +165,9 @@ fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
     let killed = failed("w1", 1, Ending::Signal(9), 20);
     let echo = failed("w0", 0, Ending::Code(14), 10);
     let run = census(vec![echo.clone(), killed.clone()]);
-    let verdict = run.verdict(14, None, None, |_| true);
-    assert_eq!(verdict.exit, 14);
-    assert!(verdict.message.starts_with("rank 1 on worker w1"));
+    let report = run.report(14, None, None, |_| true);
+    assert_eq!(report.exit, 14);
+    assert!(report.message.starts_with("rank 1 on worker w1"));
     let (trouble, _) = run.trouble(|_| true).unwrap();
     assert_eq!(
         trouble.sentence(),
@@ -179,22 +179,22 @@ fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
         ..record.clone()
     };
     let run = census(vec![hydra(&echo), hydra(&killed)]);
-    let verdict = run.verdict(14, None, None, |_| true);
-    assert!(verdict.message.starts_with("rank 0 on worker w0"));
+    let report = run.report(14, None, None, |_| true);
+    assert!(report.message.starts_with("rank 0 on worker w0"));
     let crashed = failed("w1", 1, Ending::Signal(11), 20);
     let run = census(vec![hydra(&echo), hydra(&crashed)]);
-    let verdict = run.verdict(255, None, None, |_| true);
-    assert!(verdict.message.starts_with("rank 1 on worker w1"));
+    let report = run.report(255, None, None, |_| true);
+    assert!(report.message.starts_with("rank 1 on worker w1"));
     // Open MPI's way of saying that another is gone.
     let cause = failed("w1", 1, Ending::Code(3), 20);
     let run = census(vec![echo.clone(), cause]);
-    let verdict = run.verdict(14, None, None, |_| true);
-    assert!(verdict.message.starts_with("rank 1 on worker w1"));
+    let report = run.report(14, None, None, |_| true);
+    assert!(report.message.starts_with("rank 1 on worker w1"));
     // Later it may have been the launcher.
     let late = failed("w1", 1, Ending::Signal(9), 10 + ECHO_MS + 1);
     let run = census(vec![echo, late]);
-    let verdict = run.verdict(14, None, None, |_| true);
-    assert!(verdict.message.starts_with("rank 0 on worker w0"));
+    let report = run.report(14, None, None, |_| true);
+    assert!(report.message.starts_with("rank 0 on worker w0"));
 }
 
 #[test]
@@ -207,14 +207,14 @@ fn a_rank_that_vanished_is_trouble_only_while_others_are_in_mpi() {
     let waits = census(vec![gone.clone(), with("w1", 1, RankState::InMpi)]);
     let (trouble, _) = waits.trouble(|_| true).unwrap();
     assert_eq!(trouble.patience(), VANISHED_PATIENCE);
-    let verdict = waits.verdict(143, None, Some(trouble), |_| true);
-    assert_eq!((verdict.kind, verdict.exit), (Kind::RankFailed, 1));
+    let report = waits.report(143, None, Some(trouble), |_| true);
+    assert_eq!((report.verdict, report.exit), (RunVerdict::RankFailed, 1));
     for state in [RankState::Running, RankState::Vanished] {
         let done = census(vec![gone.clone(), with("w1", 1, state)]);
         assert_eq!(done.trouble(|_| true), None, "{state:?}");
     }
     let ended = census(vec![ended("w0"), with("w1", 1, RankState::InMpi)]);
-    assert_eq!(judge(&ended, 0, true), (Kind::Succeeded, 0));
+    assert_eq!(judge(&ended, 0, true), (RunVerdict::Succeeded, 0));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_killed_daemon_outweighs_the_ranks_that_it_takes_along() {
     let mut killed = record("w0", State::Ended(Ending::Code(137)));
     killed.ranks = [(0, RankState::Ended(Ending::Signal(15)))].into();
     let census = census(vec![killed, ended("w1")]);
-    assert_eq!(judge(&census, 0, true), (Kind::WorkerLost, 119));
+    assert_eq!(judge(&census, 0, true), (RunVerdict::WorkerLost, 119));
 }
 
 #[test]
@@ -231,27 +231,27 @@ fn of_connections_that_were_all_killed_the_silent_worker_is_blamed() {
         record("w0", State::Started),
         record("w1", State::Started),
     ]);
-    let verdict = run.verdict(0, None, None, |_| false);
+    let report = run.report(0, None, None, |_| false);
     assert!(
-        verdict
+        report
             .message
             .starts_with("the connections to workers w0, w1 were killed")
     );
-    assert_eq!(verdict.lost, ["w0", "w1"]);
+    assert_eq!(report.lost, ["w0", "w1"]);
     run.note_silent(|_| false, |host| host != "w1");
-    let verdict = run.verdict(0, None, None, |_| false);
-    assert_eq!((verdict.kind, verdict.exit), (Kind::WorkerLost, 119));
-    assert!(verdict.message.starts_with("worker w1 was lost"));
-    assert_eq!(verdict.lost, ["w1"]);
+    let report = run.report(0, None, None, |_| false);
+    assert_eq!((report.verdict, report.exit), (RunVerdict::WorkerLost, 119));
+    assert!(report.message.starts_with("worker w1 was lost"));
+    assert_eq!(report.lost, ["w1"]);
 }
 
 #[test]
 fn told_to_stop_is_never_a_success() {
     let good = census(vec![ended("w0"), ended("w1")]);
-    let verdict = good.verdict(0, Some(15), None, |_| true);
-    assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 143));
-    let verdict = good.verdict(1, Some(15), None, |_| true);
-    assert_eq!((verdict.kind, verdict.exit), (Kind::Stopped, 1));
+    let report = good.report(0, Some(15), None, |_| true);
+    assert_eq!((report.verdict, report.exit), (RunVerdict::Stopped, 143));
+    let report = good.report(1, Some(15), None, |_| true);
+    assert_eq!((report.verdict, report.exit), (RunVerdict::Stopped, 1));
 }
 fn of_caller(started: u64, seen: u64, record: SessionRecord) -> SessionRecord {
     SessionRecord {
@@ -289,15 +289,15 @@ fn a_launcher_that_has_ended_is_no_trouble_for_the_next() {
 fn zero_is_judged_by_the_last_launchers_and_failure_by_them_first() {
     let good = State::Ended(Ending::Code(0));
     let retried = two_launchers(12, good.clone(), &[]);
-    assert_eq!(judge(&retried, 0, true), (Kind::Succeeded, 0));
-    assert_eq!(judge(&retried, 1, true), (Kind::WorkerLost, 1));
+    assert_eq!(judge(&retried, 0, true), (RunVerdict::Succeeded, 0));
+    assert_eq!(judge(&retried, 1, true), (RunVerdict::WorkerLost, 1));
     let at_once = two_launchers(35, good, &[]);
-    assert_eq!(judge(&at_once, 0, true), (Kind::WorkerLost, 119));
+    assert_eq!(judge(&at_once, 0, true), (RunVerdict::WorkerLost, 119));
     let unreachable = State::Unreachable("no answer".into());
     let both_failed = two_launchers(12, unreachable, &[]);
-    let verdict = both_failed.verdict(1, None, None, |_| true);
-    assert_eq!(verdict.kind, Kind::WorkerUnreachable);
-    assert_eq!(verdict.lost, ["w0", "w1"]);
+    let report = both_failed.report(1, None, None, |_| true);
+    assert_eq!(report.verdict, RunVerdict::WorkerUnreachable);
+    assert_eq!(report.lost, ["w0", "w1"]);
 }
 
 #[test]

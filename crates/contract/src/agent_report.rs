@@ -1,0 +1,216 @@
+//! The agent's report about a run: one line of JSON, which it writes as the termination message of
+//! the launcher's container and the operator reads there. Decides its words, its keys, its size, and
+//! the reason that it stands for; must not know how the agent found out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::exit_code::{NOT_FOUND, SHIM_FAILED, SIGNALLED};
+use crate::files::TERMINATION_BYTES_MAX;
+use crate::reason::Reason;
+use crate::vocabulary::vocabulary;
+
+/// Version of the report. A reader ignores other versions.
+pub const VERSION: u64 = 1;
+/// Key of [`VERSION`].
+pub const VERSION_KEY: &str = "muster";
+/// Key of [`AgentReport::verdict`].
+pub const VERDICT_KEY: &str = "verdict";
+/// Key of [`AgentReport::exit`].
+pub const EXIT_KEY: &str = "exit";
+/// Key of [`AgentReport::signal`].
+pub const SIGNAL_KEY: &str = "signal";
+/// Key of [`AgentReport::hosts`].
+pub const HOSTS_KEY: &str = "hosts";
+/// Key of [`AgentReport::asked`].
+pub const ASKED_KEY: &str = "asked";
+/// Key of [`AgentReport::ranks_per_host`].
+pub const RANKS_PER_HOST_KEY: &str = "ranksPerHost";
+/// Key of [`AgentReport::lost`].
+pub const LOST_KEY: &str = "lost";
+/// Key of [`AgentReport::message`].
+pub const MESSAGE_KEY: &str = "message";
+
+/// More hosts than this are not listed one by one.
+const LISTED_MAX: usize = 16;
+/// Longest host name that DNS knows; a list of names stays within the line.
+const NAME_BYTES_MAX: usize = 64;
+
+vocabulary! {
+    /// How a run ended.
+    pub enum RunVerdict {
+        /// The command succeeded.
+        Succeeded,
+        /// The command failed, and nothing more is known.
+        Failed,
+        /// A rank failed and the launcher went on regardless.
+        RankFailed,
+        /// A worker, its daemon or its connection ended before the run did.
+        WorkerLost,
+        /// A worker could not be called at all.
+        WorkerUnreachable,
+        /// The command exited with 0, on fewer hosts than the job asked for.
+        RanksNotDistributed,
+        /// A signal asked the run to end.
+        Stopped,
+        /// Some workers never answered.
+        GateDeadline,
+    }
+}
+
+/// What the agent knows about a run that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentReport {
+    /// How it ended.
+    pub verdict: RunVerdict,
+    /// Exit code of the launcher's container.
+    pub exit: u8,
+    /// The signal that ended a rank, where that is the cause.
+    pub signal: Option<u8>,
+    /// How many hosts took part.
+    pub hosts: usize,
+    /// How many hosts the job asked for.
+    pub asked: Option<usize>,
+    /// Ranks of the hosts where the number is certain.
+    pub ranks_per_host: BTreeMap<String, u32>,
+    /// Workers that were lost or could not be called.
+    pub lost: Vec<String>,
+    /// One sentence for people.
+    pub message: String,
+}
+
+impl AgentReport {
+    /// About a run in which no host took part.
+    pub fn new(verdict: RunVerdict, exit: u8, message: String) -> Self {
+        Self {
+            verdict,
+            exit,
+            signal: None,
+            hosts: 0,
+            asked: None,
+            ranks_per_host: BTreeMap::new(),
+            lost: Vec::new(),
+            message,
+        }
+    }
+
+    /// The reason that it stands for; none when the agent knows no more than the container's exit code.
+    pub fn reason(&self) -> Option<Reason> {
+        let by_signal = self.exit > SIGNALLED && self.exit < SHIM_FAILED;
+        match self.verdict {
+            RunVerdict::RanksNotDistributed => Some(Reason::RanksNotDistributed),
+            RunVerdict::WorkerLost => Some(Reason::WorkerLost),
+            RunVerdict::WorkerUnreachable => Some(Reason::Unreachable),
+            RunVerdict::RankFailed if by_signal || self.signal.is_some() => {
+                Some(Reason::RankKilled)
+            }
+            RunVerdict::RankFailed => Some(Reason::CommandFailed),
+            RunVerdict::Failed if self.exit == NOT_FOUND => Some(Reason::CommandNotFound),
+            RunVerdict::Failed if by_signal => Some(Reason::RankKilled),
+            RunVerdict::Failed
+            | RunVerdict::Succeeded
+            | RunVerdict::Stopped
+            | RunVerdict::GateDeadline => None,
+        }
+    }
+
+    /// The line, within [`TERMINATION_BYTES_MAX`] whatever names and messages there are: the message is
+    /// cut.
+    pub fn to_json(&self) -> String {
+        let mut line = String::from("{");
+        put(&mut line, VERSION_KEY, VERSION);
+        put(&mut line, VERDICT_KEY, quoted(self.verdict.as_str()));
+        put(&mut line, EXIT_KEY, self.exit);
+        put(&mut line, HOSTS_KEY, self.hosts);
+        if let Some(signal) = self.signal {
+            put(&mut line, SIGNAL_KEY, signal);
+        }
+        if let Some(asked) = self.asked {
+            put(&mut line, ASKED_KEY, asked);
+        }
+        let ranks = self.ranks_per_host.iter().take(LISTED_MAX);
+        let ranks = ranks.map(|(host, count)| format!("{}:{count}", quoted(host)));
+        let lost = self.lost.iter().take(LISTED_MAX).map(|host| quoted(host));
+        put(
+            &mut line,
+            RANKS_PER_HOST_KEY,
+            format!("{{{}}}", joined(ranks)),
+        );
+        put(&mut line, LOST_KEY, format!("[{}]", joined(lost)));
+        let around = format!(",\"{MESSAGE_KEY}\":\"\"}}\n").len();
+        let room = TERMINATION_BYTES_MAX.saturating_sub(line.len() + around);
+        put(&mut line, MESSAGE_KEY, quoted_within(&self.message, room));
+        line + "}\n"
+    }
+}
+
+/// Appends a member to an object that is being written.
+fn put(line: &mut String, key: &str, value: impl std::fmt::Display) {
+    let comma = if line.ends_with('{') { "" } else { "," };
+    write!(line, "{comma}\"{key}\":{value}").expect("a String takes all text");
+}
+
+fn joined(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(",")
+}
+
+fn quoted(name: &str) -> String {
+    quoted_within(name, NAME_BYTES_MAX)
+}
+
+/// A JSON string with at most this many bytes between its quotes.
+fn quoted_within(text: &str, room: usize) -> String {
+    let mut quoted = String::from("\"");
+    for char in text.chars() {
+        let mut next = String::new();
+        match char {
+            '"' | '\\' => next.extend(['\\', char]),
+            '\n' => next += "\\n",
+            char if u32::from(char) < 0x20 => {
+                write!(next, "\\u{:04x}", u32::from(char)).expect("a String takes all text");
+            }
+            char => next.push(char),
+        }
+        if quoted.len() - 1 + next.len() > room {
+            break;
+        }
+        quoted += &next;
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever reads the termination message of a launcher sees this.
+    #[test]
+    fn it_is_one_line_of_json() {
+        let report = AgentReport {
+            verdict: RunVerdict::WorkerLost,
+            exit: 119,
+            signal: Some(9),
+            hosts: 2,
+            asked: Some(3),
+            ranks_per_host: [("w0".into(), 2), ("w1".into(), 1)].into(),
+            lost: vec!["w1".into()],
+            message: "lost w1: \"nothing\" was heard\n\u{1}".into(),
+        };
+        assert_eq!(
+            report.to_json(),
+            concat!(
+                r#"{"muster":1,"verdict":"WorkerLost","exit":119,"hosts":2,"signal":9,"asked":3,"#,
+                r#""ranksPerHost":{"w0":2,"w1":1},"lost":["w1"],"#,
+                r#""message":"lost w1: \"nothing\" was heard\n\u0001"}"#,
+                "\n"
+            )
+        );
+    }
+
+    #[test]
+    fn every_verdict_is_read_back() {
+        for &verdict in RunVerdict::ALL {
+            assert_eq!(RunVerdict::from_text(verdict.as_str()), Some(verdict));
+        }
+    }
+}
