@@ -53,23 +53,17 @@ impl fmt::Display for Ending {
 }
 
 impl FromStr for Ending {
-    type Err = NotWritten;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, NotWritten> {
-        let (kind, number) = text.split_once(' ').ok_or(NotWritten)?;
-        let number = number.parse().map_err(|_| NotWritten)?;
-        match kind {
-            "code" => Ok(Self::Code(number)),
-            "signal" => Ok(Self::Signal(number)),
-            _ => Err(NotWritten),
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (kind, number) = text.split_once(' ').ok_or(())?;
+        match (kind, number.parse()) {
+            ("code", Ok(code)) => Ok(Self::Code(code)),
+            ("signal", Ok(signal)) => Ok(Self::Signal(signal)),
+            _ => Err(()),
         }
     }
 }
-
-/// Text that no `Display` of this module writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("not the text of an ending or of a rank's state")]
-pub struct NotWritten;
 
 /// What was last seen of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +90,9 @@ impl fmt::Display for RankState {
 }
 
 impl FromStr for RankState {
-    type Err = NotWritten;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, NotWritten> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         match text {
             "running" => Ok(Self::Running),
             "in-mpi" => Ok(Self::InMpi),

@@ -51,7 +51,9 @@ fn the_failure_box() {
         run.stderr
     );
     assert!(
-        run.stderr.contains("error[CommandFailed]: fails failed"),
+        run.stderr.contains(
+            "error[CommandFailed]: fails failed: rank 3 on worker fails-worker-1 exited with code 66;"
+        ),
         "{}",
         run.stderr
     );
