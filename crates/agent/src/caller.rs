@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use crate::tree::Process;
 
@@ -19,7 +20,7 @@ const TICKS_PER_SECOND: u64 = 100;
 const NANOS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 
 /// A process for good, since its number may be given away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Caller {
     /// In clock ticks since boot; first, so that the newest is the greatest.
     pub(crate) started: u64,

@@ -3,9 +3,7 @@
 //!
 //! A frame is its length (u32, big-endian, of all that follows), one byte for its kind, its body.
 
-use std::fmt;
-use std::str::FromStr;
-
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Longest frame, without its length.
@@ -16,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 4 * 1024;
 const LENGTH_BYTES: usize = 4;
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// It exited with this code.
     Code(u8),
@@ -43,30 +41,8 @@ impl Ending {
     }
 }
 
-impl fmt::Display for Ending {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(out, "code {code}"),
-            Self::Signal(signal) => write!(out, "signal {signal}"),
-        }
-    }
-}
-
-impl FromStr for Ending {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (kind, number) = text.split_once(' ').ok_or(())?;
-        match (kind, number.parse()) {
-            ("code", Ok(code)) => Ok(Self::Code(code)),
-            ("signal", Ok(signal)) => Ok(Self::Signal(signal)),
-            _ => Err(()),
-        }
-    }
-}
-
 /// What was last seen of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RankState {
     /// It runs, and has not begun or has finished with MPI as far as can be seen.
     Running,
@@ -76,30 +52,6 @@ pub enum RankState {
     Vanished,
     /// It ended.
     Ended(Ending),
-}
-
-impl fmt::Display for RankState {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Running => out.write_str("running"),
-            Self::InMpi => out.write_str("in-mpi"),
-            Self::Vanished => out.write_str("vanished"),
-            Self::Ended(ending) => ending.fmt(out),
-        }
-    }
-}
-
-impl FromStr for RankState {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "running" => Ok(Self::Running),
-            "in-mpi" => Ok(Self::InMpi),
-            "vanished" => Ok(Self::Vanished),
-            other => other.parse().map(Self::Ended),
-        }
-    }
 }
 
 /// One message.

@@ -38,11 +38,11 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     // rank of Hydra would hold the rank's connection to its launcher open.
     let stays = !exit_info::is_kept() && std::env::var_os("PMI_FD").is_none();
     let error = match reporter {
-        Some(reporter) if stays => match as_parent(&mut command, &reporter) {
+        Some(mut reporter) if stays => match as_parent(&mut command, &mut reporter) {
             Ok(status) => return Ok(end_like(status)),
             Err(error) => error,
         },
-        Some(reporter) => {
+        Some(mut reporter) => {
             let handle = pidfd_open(getpid(), PidfdFlags::empty());
             reporter.send(RankState::Running, handle.as_ref().ok());
             command.exec()
@@ -81,7 +81,7 @@ fn forget_wrapper(command: &mut Command) {
     }
 }
 
-fn as_parent(command: &mut Command, reporter: &Reporter) -> std::io::Result<ExitStatus> {
+fn as_parent(command: &mut Command, reporter: &mut Reporter) -> std::io::Result<ExitStatus> {
     // Only noted, not acted on: the program gets them too, and decides.
     let _signals = Signals::watch(&GROUP_SIGNALS)?;
     let mut child = command.spawn()?;

@@ -23,7 +23,6 @@ use crate::poll::poll;
 use crate::tree::{Process, Tree, value_in};
 pub(crate) use identity::Identity;
 use pmi_connection::PmiConnection;
-use report::Report;
 pub(crate) use report::{Reporter, Reports};
 
 /// Scans of the process table follow each other closely while a launcher starts its ranks, and rarely
@@ -121,8 +120,14 @@ impl RankWatch {
     pub(crate) fn news(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         let reports = self.reports.as_ref().map(Reports::take);
-        for report in reports.into_iter().flatten() {
-            self.on_report(report, &mut frames);
+        for (report, handle) in reports.into_iter().flatten() {
+            self.on_rank(
+                &report.identity,
+                report.process,
+                report.state,
+                handle,
+                &mut frames,
+            );
         }
         if self.due_in().is_some_and(|due| due.is_zero()) {
             self.scan(&mut frames);
@@ -131,14 +136,16 @@ impl RankWatch {
         frames
     }
 
-    fn on_report(&mut self, report: Report, frames: &mut Vec<Frame>) {
-        let Report {
-            identity,
-            process,
-            state,
-            handle,
-        } = report;
-        if !self.is_ours(&identity, frames) {
+    /// A rank was seen, or has ended.
+    fn on_rank(
+        &mut self,
+        identity: &Identity,
+        process: Process,
+        state: RankState,
+        handle: Option<OwnedFd>,
+        frames: &mut Vec<Frame>,
+    ) {
+        if !self.is_ours(identity, frames) {
             return;
         }
         let number = identity.rank;
@@ -181,9 +188,9 @@ impl RankWatch {
         let begun = Instant::now();
         for process in self.tree.descendants() {
             if !self.watches(&process)
-                && let Some(report) = found(process)
+                && let Some((identity, handle)) = found(&process)
             {
-                self.on_report(report, frames);
+                self.on_rank(&identity, process, RankState::Running, Some(handle), frames);
             }
         }
         for rank in &mut self.running {
@@ -232,19 +239,14 @@ fn end_of(handle: &OwnedFd) -> PollFd<'_> {
     PollFd::new(handle, zombie)
 }
 
-/// A process that is a rank, as if it had a wrapper. What a rank starts inherits its variables.
-fn found(process: Process) -> Option<Report> {
+/// Which rank a process is, and its handle. What a rank starts inherits its variables.
+fn found(process: &Process) -> Option<(Identity, OwnedFd)> {
     let of = |process: &Process| {
         let environment = process.environment();
         Identity::of(|name| value_in(&environment, name).map(<[u8]>::to_vec))
     };
-    let identity = of(&process)?;
+    let identity = of(process)?;
     let inherited = of(&Process::read(process.parent)?).is_some();
     let handle = pidfd_open(Pid::from_raw(process.number)?, PidfdFlags::empty()).ok()?;
-    (!inherited).then_some(Report {
-        identity,
-        process,
-        state: RankState::Running,
-        handle: Some(handle),
-    })
+    (!inherited).then_some((identity, handle))
 }

@@ -1,16 +1,18 @@
 //! What a shim leaves behind for `exec`: one small file per session, replaced whole at each change.
-//! Decides its lines; must not know what is concluded from them.
+//! Decides its form; must not know what is concluded from them.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::caller::Caller;
 use crate::frame::{Ending, RankState};
 
 /// How far a session came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
     /// The worker is being called.
     Calling,
@@ -27,7 +29,7 @@ pub(crate) enum State {
 }
 
 /// One session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
     pub(crate) host: String,
     /// The shim's process, which may be killed without a word.
@@ -48,7 +50,7 @@ pub(crate) struct SessionRecord {
 }
 
 /// A rank that failed, and when the launcher's pod heard of it: what comes later is often an echo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Failed {
     /// Since the epoch. All shims of a run have the same clock.
     pub(crate) at_ms: u64,
@@ -80,7 +82,7 @@ impl SessionRecord {
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let path = |suffix: &str| -> PathBuf { directory.join(format!("{}.{suffix}", self.shim)) };
         let draft = path("draft");
-        std::fs::write(&draft, self.to_text())?;
+        std::fs::write(&draft, serde_json::to_vec(self)?)?;
         std::fs::rename(draft, path(SUFFIX))
     }
 
@@ -92,86 +94,8 @@ impl SessionRecord {
         entries
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
-            .filter_map(|path| Self::parse(&std::fs::read_to_string(path).ok()?))
+            .filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok())
             .collect()
-    }
-
-    fn to_text(&self) -> String {
-        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
-        let mut lines = vec![
-            format!("host {}", one_line(&self.host)),
-            format!("shim {}", self.shim),
-        ];
-        lines.extend(self.caller.map(|caller| {
-            let Caller { started, number } = caller;
-            format!("caller {number} {started} {}", self.caller_seen)
-        }));
-        lines.extend(self.daemon.iter().map(|daemon| format!("daemon {daemon}")));
-        lines.push(match &self.state {
-            State::Calling => "calling".into(),
-            State::Started => "started".into(),
-            State::Ended(ending) => format!("ended {ending}"),
-            State::Unreachable(why) => format!("unreachable {}", one_line(why)),
-            State::Lost(why) => format!("lost {}", one_line(why)),
-            State::Stopped => "stopped".into(),
-        });
-        lines.extend(self.rank_count.map(|count| format!("ranks {count}")));
-        let ranks = self.ranks.iter();
-        lines.extend(ranks.map(|(rank, state)| format!("rank {rank} {state}")));
-        let failed = self.failed.iter();
-        lines.extend(failed.map(|failed| format!("failed {} {}", failed.at_ms, failed.rank)));
-        lines.join("\n") + "\n"
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (mut host, mut shim, mut daemon, mut state) = (None, None, None, None);
-        let (mut rank_count, mut ranks, mut failed) = (None, BTreeMap::new(), Vec::new());
-        let (mut caller, mut caller_seen) = (None, 0);
-        for line in text.lines() {
-            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-            match word {
-                "host" => host = Some(rest.to_owned()),
-                "shim" => shim = rest.parse().ok(),
-                "caller" => {
-                    let (number, times) = rest.split_once(' ')?;
-                    let (started, seen) = times.split_once(' ')?;
-                    caller = Some(Caller {
-                        started: started.parse().ok()?,
-                        number: number.parse().ok()?,
-                    });
-                    caller_seen = seen.parse().ok()?;
-                }
-                "daemon" => daemon = Some(rest.to_owned()),
-                "calling" => state = Some(State::Calling),
-                "started" => state = Some(State::Started),
-                "ended" => state = Some(State::Ended(rest.parse().ok()?)),
-                "unreachable" => state = Some(State::Unreachable(rest.to_owned())),
-                "lost" => state = Some(State::Lost(rest.to_owned())),
-                "stopped" => state = Some(State::Stopped),
-                "ranks" => rank_count = Some(rest.parse().ok()?),
-                "rank" => {
-                    let (rank, state) = rest.split_once(' ')?;
-                    ranks.insert(rank.parse().ok()?, state.parse().ok()?);
-                }
-                "failed" => {
-                    let (at_ms, rank) = rest.split_once(' ')?;
-                    let (at_ms, rank) = (at_ms.parse().ok()?, rank.parse().ok()?);
-                    failed.push(Failed { at_ms, rank });
-                }
-                _ => return None,
-            }
-        }
-        Some(Self {
-            host: host?,
-            shim: shim?,
-            caller,
-            caller_seen,
-            daemon,
-            state: state?,
-            rank_count,
-            ranks,
-            failed,
-        })
     }
 }
 
@@ -240,7 +164,7 @@ mod tests {
     #[test]
     fn other_files_are_passed_over() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("1.session"), "host a\nwhat\n").unwrap();
+        std::fs::write(directory.path().join("1.session"), "{\"host\": \"a\"}").unwrap();
         std::fs::write(directory.path().join("2.draft"), "host a\n").unwrap();
         assert_eq!(SessionRecord::read_all(directory.path()), []);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::rand::GetRandomFlags;
+use serde::{Deserialize, Serialize};
 
 /// How often the tree is looked at while it is being ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -15,7 +16,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A process, as `/proc/PID/stat` tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) number: i32,
     pub(crate) parent: i32,

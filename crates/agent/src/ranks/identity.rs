@@ -1,13 +1,15 @@
 //! Which rank a process is, by the variables that its launcher gave it. Must not know where they were
 //! read.
 
+use serde::{Deserialize, Serialize};
+
 /// What launchers tell a rank: its number.
 const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
 /// What launchers tell a rank: how many ranks of its program are on its host.
 const LOCAL_SIZE_VARIABLES: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
 
 /// One rank of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) rank: u32,
     /// Ranks of the same program on this host, this one included, as the launcher says.

@@ -16,6 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, recvmsg,
     sendmsg_addr, socket_with,
 };
+use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
 use crate::frame::RankState;
@@ -27,13 +28,14 @@ const SEND_MAX: Duration = Duration::from_secs(2);
 const REPORT_BYTES_MAX: usize = 1024;
 
 /// What a wrapper reports.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
+    /// The session's secret.
+    pub(crate) mark: String,
     pub(crate) identity: Identity,
-    /// Of which the number and the start are known.
+    /// The wrapper, which becomes the program where it can.
     pub(crate) process: Process,
     pub(crate) state: RankState,
-    /// From which the session learns how a rank that runs will end, if its wrapper does not stay.
-    pub(crate) handle: Option<OwnedFd>,
 }
 
 /// Anybody on the host's network can see the address. So it has half of the mark only, and a report
@@ -48,7 +50,7 @@ fn address(mark: &str) -> io::Result<SocketAddrUnix> {
 pub(crate) struct Reporter {
     socket: OwnedFd,
     address: SocketAddrUnix,
-    head: String,
+    report: Report,
 }
 
 impl Reporter {
@@ -58,34 +60,32 @@ impl Reporter {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).ok()?;
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_MAX)).ok()?;
-        let Identity {
-            rank,
-            local_size,
-            world,
-        } = identity;
-        let local_size = local_size.unwrap_or_default();
-        let Process {
-            number, started, ..
-        } = Process::read(std::process::id().cast_signed())?;
         Some(Self {
             socket,
             address: address(&mark).ok()?,
-            head: format!("{mark}\n{world}\n{rank}\n{local_size}\n{number}\n{started}\n"),
+            report: Report {
+                mark,
+                identity,
+                process: Process::read(std::process::id().cast_signed())?,
+                state: RankState::Running,
+            },
         })
     }
 
-    /// If the session does not take it, nobody waits for it either.
-    pub(crate) fn send(&self, state: RankState, handle: Option<&OwnedFd>) {
+    /// The handle is for the session, which learns from it how the process will end. If the session
+    /// does not take the report, nobody waits for it either.
+    pub(crate) fn send(&mut self, state: RankState, handle: Option<&OwnedFd>) {
         let handles: Vec<BorrowedFd<'_>> = handle.iter().map(|handle| handle.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !handles.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(&handles));
         }
-        let text = format!("{}{state}", self.head);
-        let text = [IoSlice::new(text.as_bytes())];
+        self.report.state = state;
+        let bytes = serde_json::to_vec(&self.report).unwrap_or_default();
+        let bytes = [IoSlice::new(&bytes)];
         let flags = SendFlags::NOSIGNAL;
-        let _ = sendmsg_addr(&self.socket, &self.address, &text, &mut control, flags);
+        let _ = sendmsg_addr(&self.socket, &self.address, &bytes, &mut control, flags);
     }
 }
 
@@ -106,8 +106,8 @@ impl Reports {
         })
     }
 
-    /// Those that came in.
-    pub(crate) fn take(&self) -> Vec<Report> {
+    /// Those that came in, with the handles that came with them.
+    pub(crate) fn take(&self) -> Vec<(Report, Option<OwnedFd>)> {
         let mut reports = Vec::new();
         let mut bytes = [0; REPORT_BYTES_MAX];
         loop {
@@ -122,7 +122,9 @@ impl Reports {
                 RecvAncillaryMessage::ScmRights(mut handles) => handles.next(),
                 _ => None,
             });
-            reports.extend(parse(&self.mark, &bytes[..received.bytes], handle));
+            let report = serde_json::from_slice(&bytes[..received.bytes]).ok();
+            let report = report.filter(|report: &Report| report.mark == self.mark);
+            reports.extend(report.map(|report| (report, handle)));
         }
     }
 }
@@ -131,31 +133,4 @@ impl AsFd for Reports {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-fn parse(mark: &str, bytes: &[u8], handle: Option<OwnedFd>) -> Option<Report> {
-    let mut lines = std::str::from_utf8(bytes).ok()?.split('\n');
-    let mut line = || lines.next();
-    if line()? != mark {
-        return None;
-    }
-    let world = line()?.to_owned();
-    let rank = line()?.parse().ok()?;
-    let local_size = line()?.parse().ok().filter(|size| *size > 0);
-    Some(Report {
-        identity: Identity {
-            rank,
-            local_size,
-            world,
-        },
-        process: Process {
-            number: line()?.parse().ok()?,
-            started: line()?.parse().ok()?,
-            parent: 0,
-            zombie: false,
-            status: 0,
-        },
-        state: line()?.parse().ok()?,
-        handle,
-    })
 }
