@@ -82,9 +82,28 @@ pub(crate) fn write(
         .with_context(|| format!("cannot write {}", out.display()))
 }
 
+/// Writes `image.tar` into a directory: an image that has nothing but these files and starts the first of
+/// them. Files are given as for `write_layer`.
+pub(crate) fn write_program(
+    directory: &Path,
+    reference: &str,
+    files: &[(&str, &Path, u32)],
+    config: Config,
+) -> Result<()> {
+    let layer = directory.join("layer.tar");
+    write_layer(&layer, files)?;
+    let config = Config {
+        entrypoint: vec![format!("/{}", files[0].0)],
+        ..config
+    };
+    let layers = std::slice::from_ref(&layer);
+    write(&directory.join("image.tar"), reference, layers, &config)?;
+    fs::remove_file(&layer).context("cannot remove the layer that is in the archive now")
+}
+
 /// Writes a layer of plain files that root owns: (path in the image without the leading slash, file
 /// on this machine, mode). Directories on the way are made.
-pub(crate) fn write_layer(out: &Path, files: &[(&str, &Path, u32)]) -> Result<()> {
+fn write_layer(out: &Path, files: &[(&str, &Path, u32)]) -> Result<()> {
     let file = File::create(out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut layer = Builder::new(BufWriter::new(file));
     let mut directories = Vec::new();

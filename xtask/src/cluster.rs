@@ -28,7 +28,7 @@ pub(crate) use down::down;
 use layout::{Node, State};
 pub(crate) use up::up;
 
-use crate::{command, images};
+use crate::images;
 
 const WITH_NODES: &str = "kube";
 const WITHOUT_NODES: &str = "api";
@@ -90,11 +90,6 @@ enum Action {
         #[arg(long)]
         purge: bool,
     },
-    /// Show nodes, pods and where the kubeconfig file is
-    Status {
-        #[command(flatten)]
-        which: Which,
-    },
     /// Print the variables that tests and tools need, one per line
     Env {
         #[command(flatten)]
@@ -106,19 +101,6 @@ enum Action {
         which: Which,
         #[arg(last = true)]
         args: Vec<String>,
-    },
-    /// Bring image archives into every node
-    Load {
-        #[command(flatten)]
-        which: Which,
-        #[arg(required = true)]
-        archives: Vec<PathBuf>,
-    },
-    /// Cut a node's power
-    Poweroff {
-        #[command(flatten)]
-        which: Which,
-        node: String,
     },
     #[command(hide = true)]
     Inside {
@@ -236,7 +218,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 down(&which.name)
             }
         }
-        Action::Status { which } => status(&which.running()?),
         Action::Env { which } => {
             print_env(&Running::of(&which.running()?));
             Ok(())
@@ -245,18 +226,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
             let error = up::kubectl(&which.running()?).args(args).exec();
             Err(error).context("cannot start kubectl")
         }
-        Action::Load { which, archives } => up::load(&which.name, &archives),
-        Action::Poweroff { which, node } => down::power_off(&which.running()?, Node::named(&node)?),
         Action::Inside { which } => control_plane::run(&which.state()?),
         Action::InsideNode { which, node } => node::run(&which.state()?, Node::named(&node)?),
     }
-}
-
-fn status(state: &State) -> Result<()> {
-    println!("kubeconfig: {}\n", Running::of(state).kubeconfig.display());
-    command::run(up::kubectl(state).args(["get", "nodes", "--output=wide"]))?;
-    println!();
-    command::run(up::kubectl(state).args(["get", "pods", "--all-namespaces", "--output=wide"]))
 }
 
 fn print_env(running: &Running) {

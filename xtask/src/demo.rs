@@ -5,7 +5,12 @@ mod cluster;
 mod here;
 mod mpi;
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::command;
+use crate::interrupts::Interrupts;
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -23,4 +28,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
         true => cluster::run(args.keep),
         false => here::run(),
     }
+}
+
+fn build(interrupts: &Interrupts, package: &str) -> Result<()> {
+    let mut cargo = command::cargo("build");
+    let status = interrupts.run_shown(cargo.args(["--package", package]))?;
+    ensure!(status.success(), "`cargo build --package {package}` failed");
+    Ok(())
+}
+
+/// Where cargo put what it built, this program included.
+fn programs() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find out where this program is")?;
+    let directory = own.parent().context("this program lies nowhere")?;
+    Ok(directory.to_owned())
 }

@@ -37,11 +37,10 @@ pub(crate) struct Args {
 /// Rules that the tree does not obey yet, by rule and crate: what they find there is counted and does
 /// not fail. A rule leaves this list for good when its last finding is gone.
 const PENDING: &[(&str, &str)] = &[
-    ("cycles", "crates/agent/"),
     ("cycles", "crates/cli/"),
     ("cycles", "crates/controller/"),
+    ("cycles", "crates/dialects/"),
     ("cycles", "crates/minicluster/"),
-    ("cycles", "crates/planner/"),
     ("types", "crates/"),
     ("contract", "crates/"),
     ("dialect words", "crates/"),
@@ -64,14 +63,14 @@ pub(crate) fn check_all() -> Result<()> {
 
 fn check(tree: &Tree, lists_pending: bool) -> Result<()> {
     let sources = rust::sources(tree);
-    let metadata = dependencies::Metadata::read(root())?;
+    let closures = dependencies::closures()?;
     let generated = codegen::run(codegen::Args { check: true });
     let rules = [
         ("size", size::check(tree)),
         ("names", names::check(tree)),
         ("words", words::check(tree)),
         ("links", links::check(tree)),
-        ("dependencies", dependencies::check(tree, &metadata)),
+        ("dependencies", dependencies::check(tree, &closures)),
         ("cycles", cycles::check(&sources)),
         ("types", types::check(&sources)),
         ("contract", contract::check(&sources)),

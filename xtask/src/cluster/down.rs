@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::layout::{Node, Shape, State};
+use super::layout::{Shape, State};
 use super::{cgroups, network, processes, wait};
 
 /// Ends the cluster. One that does not run is fine, and is cleaned up after.
@@ -49,12 +49,17 @@ pub(crate) fn stop(state: &State) -> Result<()> {
     steps.into_iter().collect()
 }
 
+/// Killing the first process of a namespace kills the others too; what is found later was on its way
+/// out of the namespace, or never in it.
 fn end_processes(state: &State) -> Result<()> {
     if let Some(top) = processes::top(state) {
         processes::kill(top)?;
     }
-    end_all("the cluster's processes to end", state, || {
-        processes::of_cluster(state)
+    let what = "the cluster's processes to end";
+    wait::until(what, Duration::from_secs(30), &state.log("cluster"), || {
+        let found = processes::of_cluster(state);
+        found.iter().try_for_each(|pid| processes::kill(*pid))?;
+        Ok(found.is_empty())
     })
 }
 
@@ -72,15 +77,6 @@ fn unguard() -> Result<()> {
         network::unguard_ranges()?;
     }
     Ok(())
-}
-
-/// Ends all processes of a node at once, as if its power had failed.
-pub(crate) fn power_off(state: &State, node: Node) -> Result<()> {
-    let init = processes::init_of_node(state, node)
-        .with_context(|| format!("{} of the cluster {} is not up", node.name(), state.name()))?;
-    processes::kill(init)?;
-    let what = format!("the processes of {} to end", node.name());
-    end_all(&what, state, || processes::of_node(state, node))
 }
 
 /// What the cluster has on this machine beyond the files in its directory.
@@ -124,16 +120,4 @@ fn may_unguard() -> Result<bool> {
         .filter_map(|state| Shape::read(&state).ok());
     let in_use = !network::links().is_empty() || shapes.into_iter().any(|shape| shape.nodes > 0);
     Ok(rustix::process::geteuid().is_root() && !in_use)
-}
-
-/// Killing the first process of a namespace kills the others too; what is found later was on its way
-/// out of the namespace, or never in it.
-fn end_all(what: &str, state: &State, find: impl Fn() -> Vec<u32>) -> Result<()> {
-    wait::until(what, Duration::from_secs(30), &state.log("cluster"), || {
-        let found = find();
-        for pid in &found {
-            processes::kill(*pid)?;
-        }
-        Ok(found.is_empty())
-    })
 }

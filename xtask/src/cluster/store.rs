@@ -31,19 +31,12 @@ fn single_program(reference: &str, name: &str) -> Result<PathBuf> {
     // The path names the build, so it stands for the content. The number is this function's version.
     let inputs = ["1", reference, &program.to_string_lossy()];
     let dir = cache::keyed(&format!("image-{name}"), &inputs, |dir| {
-        let layer = dir.join("layer.tar");
-        archive::write_layer(&layer, &[(name, &program, 0o755)])?;
-        let config = Config {
-            entrypoint: vec![format!("/{name}")],
-            ..Config::default()
-        };
-        archive::write(
-            &dir.join("image.tar"),
+        archive::write_program(
+            dir,
             reference,
-            std::slice::from_ref(&layer),
-            &config,
-        )?;
-        fs::remove_file(&layer).context("cannot remove the layer that is in the archive now")
+            &[(name, &program, 0o755)],
+            Config::default(),
+        )
     })?;
     Ok(dir.join("image.tar"))
 }

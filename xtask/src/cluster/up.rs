@@ -53,15 +53,7 @@ pub(crate) fn require_rights(nodes: u8) -> Result<()> {
     Ok(())
 }
 
-/// Brings the archives into every node that has power.
-pub(crate) fn load(name: &str, archives: &[PathBuf]) -> Result<()> {
-    let state = State::named(name)?;
-    if processes::top(&state).is_none() {
-        bail!("the cluster {name} does not run: start it with `cargo xtask cluster up`");
-    }
-    load_into_running(&state, archives)
-}
-
+/// Brings the archives into every node.
 fn load_into_running(state: &State, archives: &[PathBuf]) -> Result<()> {
     let progress = Progress::start();
     let load_node = |node: Node| {

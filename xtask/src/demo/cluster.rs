@@ -2,16 +2,15 @@
 //! sees, in which order, and that no cluster outlives the demonstration, however it ends. Must not
 //! know how clusters and images are made.
 
-mod stage;
-
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::cluster::{self, Guard, Spec};
+use crate::cluster::{self, Guard, Running, Spec};
 use crate::interrupts::Interrupts;
 use crate::{cache, images, root};
-use stage::Stage;
 
 const NAME: &str = "demo";
 const NODES: u8 = 3;
@@ -57,7 +56,8 @@ deploy/muster.yaml, and runs examples/pi.yaml: two workers that estimate pi with
 }
 
 fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
-    println!("== Images");
+    println!("== Programs and images");
+    super::build(interrupts, "cli")?;
     let mut names = vec!["openmpi4", OPERATOR, AGENT];
     if keep {
         names.extend(["openmpi5", "mpich", "intel"]);
@@ -74,21 +74,50 @@ fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
     })?;
     expect_no_interrupt(interrupts)?;
 
-    let stage = Stage::new(&running, interrupts);
     println!("\n== Operator");
-    stage.install(&operator_manifest()?)?;
+    let manifest = running.state_dir.join("muster.yaml");
+    fs::write(&manifest, operator_manifest()?).context("cannot write the operator's manifest")?;
+    let kubectl = |words: &[&str]| shown(interrupts, &running, &running.kubectl, words);
+    kubectl(&["apply", "--filename", &manifest.to_string_lossy()])?;
+    let operator = ["--namespace=mpi-operator", "deployment/mpi-operator"];
+    kubectl(&[&["rollout", "status", "--timeout=120s"], &operator[..]].concat())?;
     println!("\n== Job");
-    let succeeded = stage.run_job("pi", "examples/pi.yaml")?;
+    let muster = super::programs()?.join("muster");
+    let job = shown(
+        interrupts,
+        &running,
+        &muster,
+        &["submit", "--wait", "--logs", "examples/pi.yaml"],
+    );
+    kubectl(&["get", "mpijob", "pi"])?;
+    if job.is_err() {
+        kubectl(&[&["logs", "--tail=20"], &operator[..]].concat())?;
+    }
     if !keep {
         println!("\n== Taking the cluster down");
     }
     guard.close()?;
-    if !succeeded {
-        bail!(
-            "the job did not succeed; `cargo xtask demo --cluster --keep` leaves the cluster up \
-             for a look"
-        );
-    }
+    job.context("`cargo xtask demo --cluster --keep` leaves the cluster up for a look")
+}
+
+/// Runs a program on the cluster as a person would, and shows the command.
+fn shown(interrupts: &Interrupts, running: &Running, program: &Path, words: &[&str]) -> Result<()> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    println!("$ {name} {}", words.join(" "));
+    let mut command = Command::new(program);
+    command
+        .current_dir(root())
+        .args(words)
+        .env("KUBECONFIG", &running.kubeconfig)
+        .env("MUSTER_STATE_DIR", running.state_dir.join("muster"))
+        // The cluster is on this machine, whatever lies between it and the world.
+        .env("NO_PROXY", "*");
+    let status = interrupts.run_shown(&mut command)?;
+    ensure!(
+        status.success(),
+        "`{name} {}` failed: {status}",
+        words.join(" ")
+    );
     Ok(())
 }
 

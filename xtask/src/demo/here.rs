@@ -1,16 +1,15 @@
 //! Two jobs on this machine: one that computes pi, and one that is made to fail. Decides what a
 //! newcomer sees, in which order, and that nothing is left, however it ends. No cluster, no root.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::mpi::{self, Found};
+use super::{build, programs};
 use crate::interrupts::Interrupts;
-use crate::{command, root};
+use crate::root;
 
 /// As a shell says that a program is not there.
 const NOT_FOUND: i32 = 127;
@@ -67,39 +66,34 @@ fn show(interrupts: &Interrupts) -> Result<Shown> {
         Found::Nowhere(why) => return Ok(Shown::Nothing(why)),
     }
     let muster = programs()?.join("muster");
-    let state = State::new()?;
+    // Where muster keeps its records meanwhile.
+    let state = tempfile::Builder::new().prefix("muster-demo-").tempdir();
+    let state = state.context("cannot make a directory for temporary files")?;
     println!("\n== A job that computes pi: mpirun starts four ranks, awk does the sums");
-    let code = muster_run(interrupts, &muster, &state, "examples/local/pi.yaml")?;
+    let code = muster_run(interrupts, &muster, state.path(), "examples/local/pi.yaml")?;
     ensure!(
         code == 0,
         "the job should have succeeded, but ended with {code}"
     );
     println!("\n== A job that fails: one of its ranks does not find its input");
-    let code = muster_run(interrupts, &muster, &state, "examples/local/fails.yaml")?;
+    let code = muster_run(
+        interrupts,
+        &muster,
+        state.path(),
+        "examples/local/fails.yaml",
+    )?;
     ensure!(
         code == FAILS_WITH,
         "the job should have ended with {FAILS_WITH}, as its program does, but ended with {code}"
     );
     println!("\nIt ended with exit code {code}: what the program said. That was meant to happen.");
-    state.remove()?;
+    state
+        .close()
+        .context("cannot remove what muster recorded")?;
     Ok(Shown::Everything)
 }
 
-fn build(interrupts: &Interrupts, package: &str) -> Result<()> {
-    let mut cargo = command::cargo("build");
-    let status = interrupts.run_shown(cargo.args(["--package", package]))?;
-    ensure!(status.success(), "`cargo build --package {package}` failed");
-    Ok(())
-}
-
-/// Where cargo put what it built, this program included.
-fn programs() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find out where this program is")?;
-    let directory = own.parent().context("this program lies nowhere")?;
-    Ok(directory.to_owned())
-}
-
-fn muster_run(interrupts: &Interrupts, muster: &Path, state: &State, file: &str) -> Result<i32> {
+fn muster_run(interrupts: &Interrupts, muster: &Path, state: &Path, file: &str) -> Result<i32> {
     if interrupts.exit_code().is_some() {
         bail!("stopped");
     }
@@ -107,40 +101,12 @@ fn muster_run(interrupts: &Interrupts, muster: &Path, state: &State, file: &str)
     let mut command = Command::new(muster);
     command
         .args(["run", file])
-        .env("MUSTER_STATE_DIR", &state.0)
+        .env("MUSTER_STATE_DIR", state)
         .current_dir(root());
     let status = interrupts.run_shown(&mut command)?;
     status
         .code()
         .with_context(|| format!("muster was ended: {status}"))
-}
-
-/// Where muster keeps its records meanwhile. Goes with this value.
-struct State(PathBuf);
-
-impl State {
-    fn new() -> Result<Self> {
-        let name = format!("muster-demo-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // It must be new: somebody else could have put it there.
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// The same, but what cannot be removed is an error.
-    fn remove(self) -> Result<()> {
-        fs::remove_dir_all(&self.0).with_context(|| format!("cannot remove {}", self.0.display()))
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        // After `remove` there is nothing, and after an error another one is on its way already.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 fn say_goodbye() {

@@ -44,7 +44,6 @@ pub(super) const AGENT: Program = Program {
 pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     let name = program.name;
     let config = Config {
-        entrypoint: vec![format!("/{name}")],
         user: USER.to_owned(),
         workdir: "/".to_owned(),
         ..Config::default()
@@ -57,31 +56,22 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     for file in present(program) {
         inputs.push(fs::read(file).with_context(|| format!("cannot read {file}"))?);
     }
-    cache::keyed(
-        &format!("image-{}", program.package),
-        &inputs,
-        |directory| {
-            let built = build(program, directory)?;
-            let size = fs::metadata(&built)?.len() as f64 / 1e6;
-            eprintln!("{name}: {size:.1} MB, static");
-            let kept = directory.join(name);
-            fs::copy(&built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
-            let layer = directory.join("layer.tar");
-            let files = present(program);
-            let files = files
+    let cached = format!("image-{}", program.package);
+    cache::keyed(&cached, &inputs, |directory| {
+        let built = build(program, directory)?;
+        let size = fs::metadata(&built)?.len() as f64 / 1e6;
+        eprintln!("{name}: {size:.1} MB, static");
+        let kept = directory.join(name);
+        fs::copy(&built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
+        let mut files = vec![(name, kept.as_path(), 0o755)];
+        let present = present(program);
+        files.extend(
+            present
                 .iter()
-                .map(|file| (file.trim_start_matches('/'), Path::new(file), 0o644));
-            let all: Vec<_> = [(name, kept.as_path(), 0o755)]
-                .into_iter()
-                .chain(files)
-                .collect();
-            archive::write_layer(&layer, &all)?;
-            let layers = std::slice::from_ref(&layer);
-            archive::write(&directory.join("image.tar"), reference, layers, &config)?;
-            fs::remove_file(&layer)?;
-            Ok(())
-        },
-    )
+                .map(|file| (file.trim_start_matches('/'), Path::new(file), 0o644)),
+        );
+        archive::write_program(directory, reference, &files, config)
+    })
 }
 
 fn present(program: &Program) -> Vec<&'static str> {

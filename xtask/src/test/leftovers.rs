@@ -2,14 +2,15 @@
 //! directory for temporary files, mounts and processes. Must not know what the tests do.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 
 /// Set for all programs of a run, to the run's own directory.
 const MARK: &str = "TMPDIR";
@@ -18,26 +19,25 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// A directory for all temporary files of a run. Goes with this value, whatever is in it.
 pub(super) struct Sandbox {
-    directory: PathBuf,
+    directory: TempDir,
     /// What was beside it when the run began.
     before: BTreeSet<PathBuf>,
 }
 
 impl Sandbox {
     pub(super) fn new() -> Result<Self> {
-        let place = std::env::temp_dir();
-        let directory = place.join(format!("muster-run-{}", std::process::id()));
-        let before = ours_in(&place);
-        // It must be new: somebody else could have put it there.
-        let made = DirBuilder::new().mode(0o700).create(&directory);
-        // Some tests run as another user; as in any such directory, nobody removes another's files.
-        made.and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(0o1777)))
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let before = ours_in(&std::env::temp_dir());
+        let directory = tempfile::Builder::new()
+            .prefix("muster-run-")
+            // Some tests run as another user; as in any such directory, nobody removes another's files.
+            .permissions(Permissions::from_mode(0o1777))
+            .tempdir()
+            .context("cannot make a directory for temporary files")?;
         Ok(Self { directory, before })
     }
 
     pub(super) fn apply(&self, command: &mut Command) {
-        command.env(MARK, &self.directory);
+        command.env(MARK, self.directory.path());
     }
 
     /// Fails if anything is left, and removes it.
@@ -55,15 +55,16 @@ impl Sandbox {
     }
 
     fn left(&self) -> Vec<String> {
-        let inside = fs::read_dir(&self.directory).into_iter().flatten();
+        let own = self.directory.path();
+        let inside = fs::read_dir(own).into_iter().flatten();
         let inside = inside.filter_map(|entry| Some(entry.ok()?.path()));
-        let place = self.directory.parent().unwrap_or(Path::new("/"));
-        let beside = ours_in(place).into_iter().filter(|path| {
-            *path != self.directory && !self.before.contains(path) && !names_a_process(path)
-        });
+        let place = own.parent().unwrap_or(Path::new("/"));
+        let beside = ours_in(place)
+            .into_iter()
+            .filter(|path| path != own && !self.before.contains(path) && !names_a_process(path));
         let files = inside.chain(beside);
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let below = format!("{}/", self.directory.display());
+        let below = format!("{}/", own.display());
         let mounts = mounts.lines().filter(|line| line.contains(&below));
         files
             .map(|path| format!("file {}", path.display()))
@@ -74,7 +75,7 @@ impl Sandbox {
 
     /// Those that were started with our mark, or run a program that lies in our directory.
     fn processes(&self) -> Vec<String> {
-        let mark = format!("{MARK}={}", self.directory.display());
+        let mark = format!("{MARK}={}", self.directory.path().display());
         let entries = fs::read_dir("/proc").into_iter().flatten();
         let found = entries.filter_map(|entry| {
             let process = entry.ok()?.path();
@@ -83,7 +84,7 @@ impl Sandbox {
                 .split(|byte| *byte == 0)
                 .any(|variable| variable.starts_with(mark.as_bytes()));
             let program = fs::read_link(process.join("exe")).unwrap_or_default();
-            let is_ours = marked || program.starts_with(&self.directory);
+            let is_ours = marked || program.starts_with(self.directory.path());
             let words = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
             is_ours.then(|| {
                 format!(
@@ -94,14 +95,6 @@ impl Sandbox {
             })
         });
         found.collect()
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            eprintln!("cannot remove {}: {error}", self.directory.display());
-        }
     }
 }
 
@@ -132,7 +125,7 @@ mod tests {
     fn files_and_processes_that_are_left_are_told_and_removed() {
         let sandbox = Sandbox::new().expect("the temporary directory is writable");
         assert_eq!(sandbox.left(), [""; 0]);
-        let directory = sandbox.directory.clone();
+        let directory = sandbox.directory.path().to_owned();
         fs::write(directory.join("forgotten"), "").expect("the directory was just made");
         let mut command = Command::new("tail");
         sandbox.apply(command.args(["-f", "/dev/null"]));

@@ -14,7 +14,7 @@ use super::rust::{Source, string};
 /// Crates that serve every dialect.
 const NEUTRAL: [&str; 4] = ["contract", "planner", "controller", "agent"];
 /// The one list of exceptions: what some dialect has in common with everybody.
-const OF_ALL: [&str; 14] = [
+const OF_ALL: [&str; 15] = [
     // Names of dialects that are also those of an MPI, and of labels and objects that all jobs have.
     "kubeflow",
     "kubeflow.org",
@@ -22,6 +22,7 @@ const OF_ALL: [&str; 14] = [
     "muster.dev",
     "openmpi",
     "OpenMPI",
+    "worker",
     // Amounts as Kubernetes writes them.
     "cpu",
     "memory",

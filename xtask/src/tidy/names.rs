@@ -19,10 +19,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             tree.with_extension("rs")
                 .flat_map(|file| missing_dialect_files(tree, file)),
         )
-        .chain(
-            tree.with_extension("txt")
-                .filter_map(|file| missing_transcript(tree, file)),
-        )
         .collect()
 }
 
@@ -85,18 +81,6 @@ fn missing_dialect_files(tree: &Tree, file: &File) -> Vec<Violation> {
         .collect()
 }
 
-fn missing_transcript(tree: &Tree, file: &File) -> Option<Violation> {
-    let (stem, _) = file.path.rsplit_once('.')?;
-    let is_scenario = file.path.split('/').rev().nth(1) == Some("scenarios");
-    (is_scenario && !tree.paths.contains(&format!("{stem}.out"))).then(|| {
-        Violation::new(
-            &file.path,
-            1,
-            "the scenario has no transcript: record its .out",
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,14 +134,5 @@ mod tests {
             found[0].contains("x_v1.rs:2: the dialect has no x_v1/lower.rs"),
             "{found:?}"
         );
-    }
-
-    #[test]
-    fn a_scenario_without_transcript_is_found() {
-        let script = ("crates/simulator/scenarios/resume.txt", "tick 1s\n");
-        let transcript = ("crates/simulator/scenarios/resume.out", "1 s\n");
-        assert!(violations(&[script, transcript]).is_empty());
-        assert_eq!(violations(&[script]).len(), 1);
-        assert!(violations(&[("docs/notes.txt", "")]).is_empty());
     }
 }
