@@ -1,7 +1,8 @@
-//! Why a pod on its node does not begin: a volume that cannot be mounted is told of in events alone,
-//! never in the pod. Decides when it is worth asking, and what the events prove; what follows is
-//! the planner's.
+//! Why a pod on its node does not start: kubelets report a volume that cannot be mounted in events
+//! alone, never in the pod. Decides when to ask for events, and what they prove; the planner decides
+//! what follows.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,23 +15,25 @@ use crate::api::Target;
 use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::chain;
+use crate::memory::doubled;
 use crate::wire;
 
-/// An ordinary pod has begun by then.
+/// An ordinary pod has started by then.
 const ORDINARY: SignedDuration = SignedDuration::from_secs(8);
-/// A pod that is merely slow (a large image) is asked about less and less often.
+/// While no event explains a slow pod (it may pull a large image), the delay doubles.
 const AGAIN_FIRST: Duration = Duration::from_secs(5);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 const FAILED_MOUNT: &str = "FailedMount";
 /// The kubelet tries again after one, two, four and eight seconds, and then less often.
 const TRIED: SignedDuration = SignedDuration::from_secs(12);
 
-/// What was heard of pods that do not begin.
+/// What the events tell of the pods of one job, and when to ask again.
 #[derive(Clone, Debug)]
 pub(crate) struct MountEvents {
-    ask_again: Timestamp,
+    next_query: Timestamp,
     delay: Duration,
-    events: Vec<Event>,
+    /// The newest event of each pod, by UID.
+    newest: HashMap<String, Event>,
 }
 
 #[derive(Deserialize)]
@@ -52,51 +55,49 @@ struct Involved {
     uid: Option<String>,
 }
 
-/// Says of pods that should have begun why they do not. Returns when to look again.
+/// Explains why pods that should have started wait for a volume. Returns when to ask again.
 pub(crate) async fn explain(
     context: &Context,
     owner: &Owner,
     pods: impl Iterator<Item = &mut Pod>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let unbegun = |pod: &&mut Pod| {
+    let is_slow = |pod: &&mut Pod| {
         pod.phase == PodPhase::Pending
             && !pod.begun
             && !pod.deleting
             && !pod.node.is_empty()
             && pod.waiting.is_none()
     };
-    let mut pods: Vec<&mut Pod> = pods.filter(unbegun).collect();
+    let mut pods: Vec<&mut Pod> = pods.filter(is_slow).collect();
+    let known = context
+        .memory
+        .with(&owner.uid, |memory| memory.mount_events.take());
     let oldest = pods.iter().map(|pod| pod.created_at).min()?;
     let due = oldest.saturating_add(ORDINARY).unwrap_or(now);
     if due > now {
         return Some(due);
     }
-    let known = context
-        .memory
-        .with(&owner.uid, |memory| memory.mount_events.clone());
-    let mount_events = match known {
-        Some(mount_events) if mount_events.ask_again > now => mount_events,
-        known => {
-            ask(
-                context,
-                owner,
-                known.map(|mount_events| mount_events.delay),
-                now,
-            )
-            .await
-        }
+    let events = match known {
+        Some(events) if events.next_query > now => events,
+        known => query(context, owner, &pods, known.map(|known| known.delay), now).await,
     };
     for pod in &mut pods {
-        pod.waiting = mount_events.failed_mount(pod);
+        pod.waiting = events.failed_mount(pod);
     }
-    Some(mount_events.ask_again)
+    let next_query = events.next_query;
+    context
+        .memory
+        .with(&owner.uid, |memory| memory.mount_events = Some(events));
+    Some(next_query)
 }
 
-/// A fault is as good as no answer: nothing else of the job depends on it.
-async fn ask(
+/// Asks for the events of these pods. A failed request counts as no event: nothing else of the job
+/// depends on it.
+async fn query(
     context: &Context,
     owner: &Owner,
+    pods: &[&mut Pod],
     delay: Option<Duration>,
     now: Timestamp,
 ) -> MountEvents {
@@ -107,20 +108,21 @@ async fn ask(
         );
         Vec::new()
     });
-    let delay = match (events.is_empty(), delay) {
-        (true, Some(delay)) => (delay * 2).min(AGAIN_MAX),
-        (true, None) | (false, _) => AGAIN_FIRST,
-    };
-    let mount_events = MountEvents {
-        ask_again: now + delay,
+    let mut newest: HashMap<String, Event> = HashMap::new();
+    for event in events {
+        let uid = event.involved_object.uid.as_deref().unwrap_or_default();
+        let known = newest.get(uid).map(Event::last);
+        if pods.iter().any(|pod| pod.uid == uid) && known.is_none_or(|last| last <= event.last()) {
+            newest.insert(uid.to_owned(), event);
+        }
+    }
+    let before = delay.filter(|_| newest.is_empty());
+    let delay = doubled(before, AGAIN_FIRST, AGAIN_MAX);
+    MountEvents {
+        next_query: now + delay,
         delay,
-        events,
-    };
-    let kept = mount_events.clone();
-    context
-        .memory
-        .with(&owner.uid, |memory| memory.mount_events = Some(kept));
-    mount_events
+        newest,
+    }
 }
 
 async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, ApiError> {
@@ -140,12 +142,7 @@ impl MountEvents {
     /// A volume that is slow to come is waited for; one whose source does not exist, after the
     /// kubelet has tried for a while, is not.
     fn failed_mount(&self, pod: &Pod) -> Option<Waiting> {
-        let about = |event: &&Event| event.involved_object.uid.as_deref() == Some(&pod.uid);
-        let newest = self
-            .events
-            .iter()
-            .filter(about)
-            .max_by_key(|event| event.last())?;
+        let newest = self.newest.get(&pod.uid)?;
         let message = newest.message.clone().unwrap_or_default();
         let missing = message.contains("not found") || message.contains("non-existent");
         let tried = newest.last()?.duration_since(pod.created_at);

@@ -9,10 +9,11 @@ use kube::core::ApiResource;
 use minicluster::kubelet::{Order, PodRef, Report};
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Config, NodeConfig};
+use planner::site::Site;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::faults::Faults;
+use crate::faults::{Fault, Faults};
 
 pub(crate) const DEFINITION: &str =
     include_str!("../../../../deploy/crds/kubeflow.org_mpijobs.yaml");
@@ -31,24 +32,37 @@ pub(crate) fn now() -> Timestamp {
     start + SignedDuration::try_from(passed).expect("a test is short")
 }
 
-/// How the main container of a pod ends once it was started; `None` runs until it is stopped.
-pub(crate) type Script = fn(&PodRef) -> Option<i32>;
+/// What becomes of a pod.
+pub(crate) enum Fate {
+    /// It runs until it is stopped.
+    Runs,
+    /// Its main container exits with this code as soon as it started.
+    Exits(i32),
+    /// The kubelet cannot mount its volumes.
+    NeverStarts,
+}
+
+pub(crate) type Script = fn(&PodRef) -> Fate;
 
 /// All launchers succeed at once.
-pub(crate) fn launchers_succeed(pod: &PodRef) -> Option<i32> {
-    pod.name.contains("launcher").then_some(0)
+pub(crate) fn launchers_succeed(pod: &PodRef) -> Fate {
+    if pod.name.contains("launcher") {
+        Fate::Exits(0)
+    } else {
+        Fate::Runs
+    }
 }
 
 /// Nothing ends by itself.
-pub(crate) fn all_run(_: &PodRef) -> Option<i32> {
-    None
+pub(crate) fn all_run(_: &PodRef) -> Fate {
+    Fate::Runs
 }
 
 /// A cluster and a client of it that no fault disturbs.
 pub(crate) struct Cluster {
-    pub(crate) shared: Shared,
     pub(crate) client: kube::Client,
     pub(crate) faults: Faults,
+    pub(crate) site: Site,
     orders: Arc<Mutex<Vec<Order>>>,
     operator: Option<tokio::task::JoinHandle<()>>,
 }
@@ -59,7 +73,7 @@ impl Cluster {
         Self::with_definition(script, DEFINITION)
     }
 
-    /// A cluster with this definition of MPIJobs.
+    /// A cluster with this definition of a job.
     pub(crate) fn with_definition(script: Script, definition: &str) -> Self {
         let node = NodeConfig {
             name: "here".to_owned(),
@@ -91,10 +105,24 @@ impl Cluster {
         Self {
             client: kube::Client::new(shared.service(), "default"),
             faults: Faults::new(&shared),
-            shared,
+            site: Site::default(),
             orders,
             operator: None,
         }
+    }
+
+    /// The API server loses its history and every watch, as when it restarts: all kinds are listed
+    /// again.
+    pub(crate) fn restart_api_server(&self) {
+        let expired = json!({"type": "ERROR", "object": {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "code": 410, "reason": "Expired", "message": "too old resource version",
+        }});
+        let expired = Fault::Canned(Duration::ZERO, 200, format!("{expired}\n"));
+        for line in ["WATCH mpijobs", "WATCH pods"] {
+            self.faults.inject(line, 1, expired.clone());
+        }
+        self.faults.cut_watches();
     }
 
     /// Starts the operator; one that runs already is killed first.
@@ -102,7 +130,7 @@ impl Cluster {
         self.stop_operator();
         let client = kube::Client::new(self.faults.clone(), "default");
         let scope = controller::Scope {
-            site: Default::default(),
+            site: self.site.clone(),
             namespace: None,
             concurrency: 2,
             clock: now,
@@ -168,6 +196,12 @@ impl Cluster {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let patched = api.patch(name, &params, &patch).await;
         patched.expect("the object exists and the patch is valid");
+    }
+
+    pub(crate) async fn patch_status(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let patched = self.jobs().patch_status(name, &params, &patch).await;
+        patched.expect("the job exists and the patch is valid");
     }
 
     pub(crate) async fn delete(&self, api: &Api<DynamicObject>, name: &str) {
@@ -276,6 +310,7 @@ fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32)
         oom: false,
     };
     match order {
+        Order::Place { pod, .. } if matches!(script(&pod), Fate::NeverStarts) => {}
         Order::Place { pod, .. } => {
             *addresses += 1;
             let ip = format!("127.1.{}.{}", *addresses / 250, *addresses % 250);
@@ -291,9 +326,10 @@ fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32)
                 pod: pod.clone(),
                 container: container.clone(),
             });
-            let code = if init { Some(0) } else { script(&pod) };
-            if let Some(code) = code {
-                shared.report(exited(pod, container, code));
+            match script(&pod) {
+                _ if init => shared.report(exited(pod, container, 0)),
+                Fate::Exits(code) => shared.report(exited(pod, container, code)),
+                Fate::Runs | Fate::NeverStarts => {}
             }
         }
         Order::Stop { pod, container, .. } => shared.report(exited(pod, container, 143)),

@@ -49,8 +49,8 @@ impl Call {
 pub(crate) enum Fault {
     /// The API server receives it this much later.
     Delay(Duration),
-    /// The API server answers this much later.
-    DelayAnswer(Duration),
+    /// The API server answers with this code and text, this much later, whatever it holds.
+    Canned(Duration, u16, String),
     /// The API server acts, and the connection breaks before its answer arrives.
     DropAnswer,
     /// The API server does not act and answers with this code, reason and message.
@@ -153,18 +153,20 @@ impl Faults {
         };
         lock(&self.state.calls).push(call.clone());
         let fault = self.fault(&call);
-        match fault {
+        match fault.clone() {
             Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
+            Some(Fault::Canned(delay, code, body)) => {
+                tokio::time::sleep(delay).await;
+                return Ok(json_answer(code, body));
+            }
             Some(Fault::Status(code, reason, message)) => return Ok(status(code, reason, message)),
             _ => {}
         }
         let request = Request::from_parts(parts, Full::new(body));
         let answer = tower::Service::call(&mut self.inner, request).await;
         let answer = answer.unwrap_or_else(|never| match never {});
-        match fault {
-            Some(Fault::DelayAnswer(delay)) => tokio::time::sleep(delay).await,
-            Some(Fault::DropAnswer) => return Err(Broken),
-            _ => {}
+        if let Some(Fault::DropAnswer) = fault {
+            return Err(Broken);
         }
         Ok(answer.map(|body| self.cuttable(body)))
     }
@@ -181,10 +183,14 @@ fn status(code: u16, reason: &str, message: &str) -> Answer {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message,
     });
+    json_answer(code, body.to_string())
+}
+
+fn json_answer(code: u16, body: String) -> Answer {
     Response::builder()
         .status(code)
         .header(http::header::CONTENT_TYPE, "application/json")
-        .body(Full::from(body.to_string()).boxed_unsync())
+        .body(Full::from(body).boxed_unsync())
         .expect("the parts are valid")
 }
 

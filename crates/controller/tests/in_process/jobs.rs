@@ -1,9 +1,9 @@
 //! Jobs from their creation to their end, without any fault.
 
-use minicluster::kubelet::{Order, PodRef};
+use minicluster::kubelet::Order;
 use serde_json::json;
 
-use crate::cluster::{Cluster, all_run, launchers_succeed, mpi_job};
+use crate::cluster::{Cluster, Fate, all_run, launchers_succeed, mpi_job};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_to_its_end() {
@@ -19,7 +19,10 @@ async fn a_job_runs_to_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_launcher_fails_the_job() {
-    let mut cluster = Cluster::new(|pod: &PodRef| pod.name.contains("launcher").then_some(3));
+    let mut cluster = Cluster::new(|pod| match pod.name.contains("launcher") {
+        true => Fate::Exits(3),
+        false => Fate::Runs,
+    });
     cluster.start_operator();
     let mut job = mpi_job("bad");
     job["spec"]["runPolicy"] = json!({"backoffLimit": 0});

@@ -1,6 +1,9 @@
 //! Reads: what the controller asks the API server besides its watches.
 
-use crate::cluster::{Cluster, all_run, mpi_job};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use crate::cluster::{Cluster, Fate, all_run, condition, mpi_job};
 use crate::faults::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -54,4 +57,94 @@ async fn at_rest_nothing_is_asked() {
         .filter(|call| !call.line().starts_with("WATCH") && !call.query.contains("limit=1"));
     let asked: Vec<_> = asked.collect();
     assert!(asked.is_empty(), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c06_a_launcher_that_could_not_be_asked_for_is_not_absent() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    let mut job = mpi_job("late");
+    job["spec"]["runPolicy"] = json!({"activeDeadlineSeconds": 600});
+    cluster.submit(job).await;
+    cluster.until("late", "Running").await;
+    cluster.stop_operator();
+    // The job is now as the Kubeflow operator would have left it: no watch of ours shows its Job.
+    // By the job's own clock its deadline is over; its Job, which has a clock of its own, goes on.
+    let labels = json!({"app.kubernetes.io/managed-by": null, "muster.dev/job-uid": null});
+    let unlabel = json!({"metadata": {"labels": labels}});
+    cluster
+        .patch(&cluster.launchers(), "late-launcher", unlabel.clone())
+        .await;
+    let pods = cluster
+        .pods()
+        .list(&Default::default())
+        .await
+        .expect("pods are listed");
+    for pod in pods {
+        cluster
+            .patch(&cluster.pods(), &pod.name_any(), unlabel.clone())
+            .await;
+    }
+    let started = json!({"status": {"startTime": "2020-01-01T00:00:00Z"}});
+    cluster.patch_status("late", started).await;
+    let broken = Fault::Status(500, "InternalError", "etcd is slow");
+    cluster.faults.inject("GET jobs/late-launcher", 1, broken);
+    cluster.start_operator();
+    cluster.pass(30).await;
+    let job = cluster.jobs().get("late").await.expect("the job exists");
+    assert!(
+        condition(&job, "Failed").is_none(),
+        "{}",
+        job.data["status"]
+    );
+    assert_eq!(cluster.faults.calls("GET jobs/late-launcher").len(), 2);
+}
+
+fn worker_0_never_starts(pod: &minicluster::kubelet::PodRef) -> Fate {
+    match pod.name.ends_with("worker-0") {
+        true => Fate::NeverStarts,
+        false => Fate::Runs,
+    }
+}
+
+fn failed_mount(name: &str, pod: &str, uid: &str, message: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": pod, "uid": uid},
+        "type": "Warning", "reason": "FailedMount", "message": message,
+        "firstTimestamp": crate::cluster::now(), "lastTimestamp": crate::cluster::now(),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn c13_events_of_other_jobs_do_not_hurry_a_slow_one() {
+    let mut cluster = Cluster::new(worker_0_never_starts);
+    let events = cluster.api("", "v1", "Event", "events");
+    for index in 0..1000 {
+        let event = failed_mount(&format!("e{index}"), "other", "other", "no such volume");
+        cluster.create(&events, event).await;
+    }
+    cluster.start_operator();
+    cluster.submit(mpi_job("slow")).await;
+    cluster.pass(240).await;
+    let asked = cluster.faults.calls("GET events").len();
+    assert!(
+        (3..=8).contains(&asked),
+        "asked {asked} times in four minutes"
+    );
+
+    // An event of its own pod is still found.
+    let pod = cluster
+        .pods()
+        .get("slow-worker-0")
+        .await
+        .expect("the pod exists");
+    let uid = pod.metadata.uid.unwrap_or_default();
+    let event = failed_mount("own", "slow-worker-0", &uid, "configmap \"x\" not found");
+    cluster.create(&events, event).await;
+    let told =
+        |job: &kube::api::DynamicObject| job.data["status"].to_string().contains("not found");
+    cluster
+        .until_job("slow", "the missing volume in its status", told)
+        .await;
 }
