@@ -22,8 +22,9 @@ use crate::api_error::ApiError;
 
 /// Name under which the API server records what we wrote.
 const FIELD_MANAGER: &str = "muster-operator";
-/// One request may take this long, waits that the server asked for included.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// One request may take this long, waits that the server asked for included. Longer than the default
+/// timeout of admission webhooks (10 s), so that the API server can still name the one that hangs.
+const DEADLINE: Duration = Duration::from_secs(12);
 /// Requests that run at once, over all jobs: each is a connection.
 const IN_FLIGHT_MAX: usize = 64;
 

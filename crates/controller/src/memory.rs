@@ -23,8 +23,10 @@ const TAKEN_MAX: Duration = Duration::from_secs(30);
 /// A change is of no interest for longer than this, and of so many jobs at once.
 const CHANGE_KEPT: Duration = Duration::from_secs(10);
 const CHANGES_MAX: usize = 512;
-/// An API server that fails this often in a row on one object will go on, so the job says so.
+/// An API server that fails this often in a row, or for this long, on one object is likely to go on:
+/// the job's status then shows it.
 const FAILURES_TO_REPORT: u32 = 3;
+const FAILING_TO_REPORT: Duration = Duration::from_secs(10);
 
 /// What we know of jobs.
 #[derive(Debug, Default)]
@@ -74,6 +76,8 @@ struct Refused {
     refusal: Refusal,
     delay: Duration,
     times: u32,
+    first_at: Timestamp,
+    reported: bool,
 }
 
 #[derive(Debug)]
@@ -243,12 +247,16 @@ impl JobMemory {
             message,
             retry_at: later(now, delay),
         };
+        let first_at = before.map_or(now, |refused| refused.first_at);
+        let failing_long = later(first_at, FAILING_TO_REPORT) <= now;
+        let reported = code < 500 || times >= FAILURES_TO_REPORT || failing_long;
         let refused = Refused {
             refusal,
             delay,
             times,
+            first_at,
+            reported,
         };
-        let reported = refused.is_reported();
         self.refused.insert(key, refused);
         reported
     }
@@ -262,17 +270,8 @@ impl JobMemory {
 
     /// What the status should show: what was refused by decision, or failed again and again.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        let reported = self
-            .refused
-            .values()
-            .filter(|refused| refused.is_reported());
+        let reported = self.refused.values().filter(|refused| refused.reported);
         reported.map(|refused| refused.refusal.clone()).collect()
-    }
-}
-
-impl Refused {
-    fn is_reported(&self) -> bool {
-        self.refusal.code < 500 || self.times >= FAILURES_TO_REPORT
     }
 }
 

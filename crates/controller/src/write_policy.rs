@@ -62,6 +62,10 @@ pub(crate) fn refusal(kind: &Kind, error: &ApiError) -> Next {
                 message: message.clone(),
             }
         }
+        ApiError::TimedOut { .. } => Next::Remember {
+            code: 504,
+            message: format!("{error}; an admission webhook may be hanging"),
+        },
         _ => Next::Fail,
     }
 }
@@ -146,6 +150,11 @@ mod tests {
             (answered(403, "Forbidden"), 1, remember(403, "m")),
             (answered(500, "InternalError"), 1, remember(500, "m")),
             (answered(401, "Unauthorized"), 1, Next::Fail),
+            (
+                ApiError::Unreadable(serde::de::Error::custom("x")),
+                1,
+                Next::Fail,
+            ),
             (answered(429, "TooManyRequests"), 1, Next::Fail),
         ] {
             let next = after_create(&Kind::Pod, &error, tries);

@@ -132,3 +132,31 @@ async fn a_pod_that_was_replaced_under_its_name_is_not_deleted() {
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn c08_a_hanging_admission_webhook_is_shown_in_the_status() {
+    // A webhook that does not answer: the API server gives up after the webhook's default timeout.
+    // One without a timeout of its own: nobody answers.
+    let hour = Fault::Delay(std::time::Duration::from_secs(3600));
+    let webhook = "failed calling webhook \"x.example.com\": context deadline exceeded";
+    let status =
+        json!({"kind": "Status", "code": 500, "reason": "InternalError", "message": webhook});
+    let ten = std::time::Duration::from_secs(10);
+    let failed = Fault::Canned(ten, 500, status.to_string());
+    for (fault, words) in [(hour, "did not answer"), (failed, "failed calling webhook")] {
+        let mut cluster = Cluster::new(all_run);
+        cluster.faults.inject("POST pods", usize::MAX, fault);
+        cluster.start_operator();
+        cluster.submit(mpi_job("hang")).await;
+        let start = tokio::time::Instant::now();
+        let told = |job: &kube::api::DynamicObject| job.data["status"].to_string().contains(words);
+        cluster.until_job("hang", words, told).await;
+        assert!(
+            start.elapsed().as_secs() <= 30,
+            "after {:?}",
+            start.elapsed()
+        );
+        cluster.faults.heal();
+        cluster.until("hang", "Running").await;
+    }
+}
