@@ -1,12 +1,13 @@
 //! What every step of a pass needs besides the job. Decides nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dialects::Resource;
 use jiff::Timestamp;
 use kube::core::ApiResource;
 use planner::site::Site;
+use serde_json::{Map, Value};
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) priorities: Priorities,
     /// How far the watch may lag behind our own writes before we ask the API server.
     pub(crate) watch_lag_max: Duration,
+    /// Status fields that the API server dropped from our writes, because its CRD does not know them.
+    pub(crate) dropped: Mutex<Map<String, Value>>,
     pub(crate) clock: fn() -> Timestamp,
 }
 

@@ -17,6 +17,35 @@ pub(crate) fn patch(from: &Value, to: &Value) -> Option<Value> {
     }
 }
 
+/// What `wanted` has and `stored` lacks, by key: fields that the API server dropped.
+pub(crate) fn dropped(wanted: &Value, stored: &Value) -> Map<String, Value> {
+    let (Value::Object(wanted), Value::Object(stored)) = (wanted, stored) else {
+        return Map::new();
+    };
+    let wanted = wanted.iter().filter(|(_, value)| !value.is_null());
+    let missing = wanted.filter_map(|(key, value)| match stored.get(key) {
+        None => Some((key.clone(), Value::Null)),
+        Some(stored) => {
+            let within = dropped(value, stored);
+            (!within.is_empty()).then(|| (key.clone(), Value::Object(within)))
+        }
+    });
+    missing.collect()
+}
+
+/// Removes from a patch what the API server would drop.
+pub(crate) fn remove_dropped(patch: &mut Map<String, Value>, dropped: &Map<String, Value>) {
+    patch.retain(|key, value| match (value, dropped.get(key)) {
+        (_, None) => true,
+        (Value::Object(value), Some(Value::Object(dropped))) => {
+            remove_dropped(value, dropped);
+            !value.is_empty()
+        }
+        (_, Some(Value::Object(_))) => true,
+        (_, Some(_)) => false,
+    });
+}
+
 fn object(from: &Map<String, Value>, to: &Map<String, Value>) -> Map<String, Value> {
     let wanted = |key: &String| to.get(key).is_some_and(|value| !value.is_null());
     let gone = from

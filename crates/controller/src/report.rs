@@ -1,13 +1,13 @@
 //! Says in the job's status what is true of it, and announces what is new. Decides when a write
 //! is due: at once for what matters, when the pods are quiet for mere progress.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dialects::{Dialect, Event, Finding, Report, Urgency};
 use jiff::Timestamp;
 use planner::{Recorded, Verdict};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::api_error::ApiError;
@@ -59,6 +59,9 @@ pub(crate) async fn report(
     let Some(change) = merge::patch(stored, &status) else {
         return Ok(ReportOutcome::Unchanged);
     };
+    if would_be_dropped(context, &change) {
+        return Ok(ReportOutcome::Unchanged);
+    }
 
     let written = match write(context, job, change).await {
         Ok(written) => written,
@@ -75,13 +78,51 @@ pub(crate) async fn report(
         }
     };
     let before = (dialect.recorded)(whole);
-    let after = (dialect.recorded)(&written.whole(&context.resource));
+    let written_whole = written.whole(&context.resource);
+    note_dropped(context, &status, &written_whole["status"]);
+    let after = (dialect.recorded)(&written_whole);
     count(context, &before, &after);
     for event in &events {
         tracing::info!(reason = event.reason, "{}", event.message);
     }
     events::record(&context.api, &written, &context.resource, &events, now).await;
     Ok(ReportOutcome::Written(written))
+}
+
+/// Whether the API server would store nothing of this change. Writing it would change nothing and be
+/// due again in the next pass.
+fn would_be_dropped(context: &Context, change: &Value) -> bool {
+    let dropped = lock(&context.dropped);
+    let Value::Object(mut change) = change.clone() else {
+        return false;
+    };
+    merge::remove_dropped(&mut change, &dropped);
+    change.is_empty()
+}
+
+/// Remembers what the API server did not store of a status, and says so once.
+fn note_dropped(context: &Context, status: &Value, stored: &Value) {
+    let now = merge::dropped(status, stored);
+    let mut dropped = lock(&context.dropped);
+    if now.is_empty() || *dropped == now {
+        return;
+    }
+    if dropped.is_empty() {
+        let fields: Vec<String> = now.keys().map(|key| format!("status.{key}")).collect();
+        tracing::error!(
+            fields = fields.join(", "),
+            "the CustomResourceDefinition {}.{} drops fields that muster writes: it is not muster's, or \
+             of another version. Install the one that came with this operator: \
+             kubectl apply --server-side -k deploy/crds",
+            context.resource.plural,
+            context.resource.group
+        );
+    }
+    *dropped = now;
+}
+
+fn lock(dropped: &Mutex<Map<String, Value>>) -> MutexGuard<'_, Map<String, Value>> {
+    dropped.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The API server takes no status of this job, because it checks the whole object and the stored

@@ -2,7 +2,7 @@
 //! resource. Decides the order of starting and stopping; nothing about jobs.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
@@ -147,6 +147,7 @@ impl Operator {
                 metrics: Arc::clone(&self.metrics),
                 priorities: Priorities::default(),
                 watch_lag_max: WATCH_LAG_MAX,
+                dropped: Mutex::default(),
                 clock: scope.clock,
             };
             let (pending, cache) = (Arc::clone(&pending), Arc::clone(&cache));

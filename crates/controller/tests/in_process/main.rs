@@ -9,3 +9,4 @@ mod cluster;
 mod faults;
 mod jobs;
 mod observe;
+mod report;
