@@ -12,11 +12,19 @@ use crate::object_index::{Change, Entry, ObjectIndex};
 use crate::pending_jobs::PendingJobs;
 use crate::wire::{Child, ObjectKey};
 
+/// A kind that the API server does not let us list.
+#[derive(Debug)]
+pub(crate) struct Unlisted {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+}
+
 /// One index per kind of child.
 #[derive(Debug)]
 pub(crate) struct Cache {
     indexes: Mutex<BTreeMap<Kind, ObjectIndex>>,
-    unlisted: watch::Sender<BTreeSet<Kind>>,
+    /// Kinds that were never listed, and why the API server refused to.
+    unlisted: watch::Sender<BTreeMap<Kind, Option<String>>>,
     requested: watch::Sender<BTreeSet<Kind>>,
     memory: Arc<Memory>,
     pending: Arc<PendingJobs>,
@@ -29,10 +37,10 @@ impl Cache {
             .iter()
             .map(|kind| (kind.clone(), ObjectIndex::default()))
             .collect();
-        let unlisted = watch::Sender::new(kinds.iter().cloned().collect());
+        let unlisted = kinds.iter().map(|kind| (kind.clone(), None)).collect();
         Self {
             indexes: Mutex::new(indexes),
-            unlisted,
+            unlisted: watch::Sender::new(unlisted),
             requested: watch::Sender::default(),
             memory,
             pending,
@@ -49,30 +57,47 @@ impl Cache {
             indexes.insert(kind.clone(), ObjectIndex::default());
         }
         self.unlisted
-            .send_modify(|unlisted| unlisted.extend(new.iter().cloned()));
+            .send_modify(|unlisted| unlisted.extend(new.iter().map(|kind| (kind.clone(), None))));
         new
     }
 
-    /// Returns once every kind was listed that all jobs have, and those that these jobs have besides.
-    /// What only jobs of another API have may be forbidden to us without harm to these.
-    pub(crate) async fn wait_listed(&self, besides: &[Kind]) {
-        let counts = |kind: &Kind| kind.is_everyones() || besides.contains(kind);
+    /// Returns once all kinds were listed that these jobs may have, or once the API server refused
+    /// one of them. Kinds that only jobs of another API have do not matter to these jobs.
+    pub(crate) async fn wait_listed(&self, besides: &[Kind]) -> Result<(), Unlisted> {
+        let matters = |kind: &Kind| kind.is_everyones() || besides.contains(kind);
+        let refused = |unlisted: &BTreeMap<Kind, Option<String>>| {
+            let mut missing = unlisted.iter().filter(|(kind, _)| matters(kind));
+            missing.find_map(|(kind, message)| Some((kind.clone(), message.clone()?)))
+        };
         let mut unlisted = self.unlisted.subscribe();
-        let all = unlisted
-            .wait_for(|unlisted| !unlisted.iter().any(counts))
-            .await;
-        all.expect("the sender lives as long as the cache");
+        let known = unlisted
+            .wait_for(|unlisted| !unlisted.keys().any(matters) || refused(unlisted).is_some());
+        let known = known.await.expect("the sender lives as long as the cache");
+        match refused(&known) {
+            Some((kind, message)) => Err(Unlisted { kind, message }),
+            None => Ok(()),
+        }
     }
 
     /// Every kind was listed that all jobs have.
     pub(crate) fn is_listed(&self) -> bool {
-        !self.unlisted.borrow().iter().any(Kind::is_everyones)
+        !self.unlisted.borrow().keys().any(Kind::is_everyones)
     }
 
     /// A kind counts as listed.
     pub(crate) fn set_listed(&self, kind: &Kind) {
         self.unlisted
-            .send_if_modified(|unlisted| unlisted.remove(kind));
+            .send_if_modified(|unlisted| unlisted.remove(kind).is_some());
+    }
+
+    /// The API server refuses to list a kind.
+    pub(crate) fn set_refused(&self, kind: &Kind, message: &str) {
+        self.unlisted.send_if_modified(|unlisted| {
+            let Some(why) = unlisted.get_mut(kind) else {
+                return false;
+            };
+            why.replace(message.to_owned()).as_deref() != Some(message)
+        });
     }
 
     /// A job needs an object of this kind.
@@ -106,6 +131,13 @@ impl Cache {
     /// observes again.
     pub(crate) fn record_own(&self, kind: &Kind, child: Child) {
         self.change(kind, |index| index.response(child));
+    }
+
+    /// A request outside of any pass was answered with this object.
+    pub(crate) fn confirm_present(&self, kind: &Kind, child: Child) {
+        let key = child.key.clone();
+        let change = self.change(kind, |index| index.response(child));
+        self.publish(kind, &key, change);
     }
 
     /// A request of the running pass was answered: the object with this UID does not exist.

@@ -72,13 +72,14 @@ impl ObjectIndex {
     }
 
     /// The API server answered one of our requests with an object.
-    pub(crate) fn response(&mut self, child: Child) {
+    pub(crate) fn response(&mut self, child: Child) -> Change {
         let known = self.entries.get(&child.key);
         let stale = self.tombstones.covers(&child)
             || known.is_some_and(|entry| child.version <= entry.child.version);
-        if !stale {
-            self.put(child, true);
+        if stale {
+            return Change::default();
         }
+        self.put(child, true)
     }
 
     /// The API server answered that this very object is gone.

@@ -9,12 +9,14 @@ use dialects::{Dialect, Finding};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::runtime::controller::Action as Requeue;
+use planner::observed::{Observed, Refusal};
 use planner::{Action, Job, Plan};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::apply;
+use crate::cache::Unlisted;
 use crate::context::{Context, label};
 use crate::error::Error;
 use crate::lookup;
@@ -25,14 +27,19 @@ use crate::wire::UserJob;
 
 /// Observations in one pass: enough to see the effect of our own writes, too few to spin.
 const ROUNDS_MAX: usize = 4;
+/// Between two checks whether a kind was listed that the API server refused to list.
+const UNLISTED_RETRY: Duration = Duration::from_secs(10);
 
 /// One pass over one job.
 pub(crate) async fn reconcile(
     stored: Arc<UserJob>,
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
-    context.cache.wait_listed(context.served.also_makes).await; // client: watches
     context.memory.begin(stored.uid());
+    // client: watches
+    if let Err(unlisted) = context.cache.wait_listed(context.served.also_makes).await {
+        return report_unlisted(&context, stored, unlisted).await;
+    }
     let start = Instant::now();
     // A panic over one job must not stop the others.
     let span = tracing::info_span!("reconcile", job = label(&stored));
@@ -50,6 +57,35 @@ pub(crate) async fn reconcile(
         .memory
         .with(stored.uid(), |memory| memory.failures = 0);
     Ok(come_back.map_or_else(Requeue::await_change, Requeue::requeue))
+}
+
+/// Without a list, nothing may be concluded or done. A job that has no status yet is told why it
+/// does not start; others keep the status that they have.
+async fn report_unlisted(
+    context: &Context,
+    stored: Arc<UserJob>,
+    Unlisted { kind, message }: Unlisted,
+) -> Result<Requeue, Error> {
+    let whole = stored.whole(&context.resource);
+    let dialect = context.served.dialect_of(&whole);
+    let is_new = !(dialect.managed_elsewhere)(&whole)
+        && stored.metadata.deletion_timestamp.is_none()
+        && !(dialect.recorded)(&whole).seen;
+    if is_new && let Ok(job) = (dialect.lower)(&whole) {
+        let now = context.now();
+        let mut observed = Observed::alone(job, context.site.clone(), now);
+        observed.refused.push(Refusal {
+            kind,
+            name: "(watch)".to_owned(),
+            code: 403,
+            message: format!("the operator may not watch it: {message}"),
+            retry_at: now + UNLISTED_RETRY,
+        });
+        let status = planner::plan(&observed).status;
+        let finding = Finding::Planned(&status);
+        report(context, dialect, &stored, &whole, &finding, now).await?; // client
+    }
+    Ok(Requeue::requeue(UNLISTED_RETRY))
 }
 
 /// Returns when to come back though nothing may have changed.

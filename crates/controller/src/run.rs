@@ -214,7 +214,7 @@ fn control(
     let events = events.map(move |job| {
         ObjectRef::<UserJob>::new_with(&job.name, named.clone()).within(&job.namespace)
     });
-    Controller::for_stream_with(jobs, store, resource)
+    Controller::for_shared_stream_with(jobs, store, resource)
         .with_config(controller::Config::default().concurrency(concurrency))
         .reconcile_on(events)
         .graceful_shutdown_on(stop)

@@ -1,5 +1,8 @@
-//! Watches. Decides what is asked of the API server: only objects that carry our labels, as a
-//! stream where it can do that, and never Secrets. Feeds the cache and forgets jobs that are gone.
+//! Watches. Decides what is listed: only objects that carry our labels, and never Secrets. Feeds the
+//! cache, and forgets jobs that are gone.
+//!
+//! All lists are quorum reads. kube's streaming lists ask for `resourceVersion=0`, which an API server
+//! may answer from a cache that is older than what we know, so absence in them proves nothing.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -7,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::labels;
-use futures::{Stream, StreamExt as _};
+use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
 use kube::core::{ApiResource, DynamicResourceScope, Status};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::reflector::{self, Store};
+use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use planner::Kind;
 use planner::site::GangScheduler;
@@ -23,14 +26,15 @@ use crate::metrics::Metrics;
 use crate::watch_backoff::WatchBackoff;
 use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 
-/// A page of whole jobs is held in memory twice while it is read.
+/// A page is held in memory twice while it is read, and jobs are kept whole.
 const JOBS_PER_PAGE: u32 = 50;
+const CHILDREN_PER_PAGE: u32 = 200;
 /// Between two looks for an API that is not there: at first soon, because rights take a moment to
 /// count, then less and less often.
 const LOOK_FOR_API: Duration = Duration::from_secs(1);
 const LOOK_FOR_API_MAX: Duration = Duration::from_secs(30);
-/// Between two questions about a doubtful object.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two requests for an object that a relist did not show.
+const CONFIRM_RETRY: Duration = Duration::from_secs(1);
 
 /// What a watch needs.
 #[derive(Clone)]
@@ -89,70 +93,59 @@ impl Watch {
             Kind::Pod => format!("{}={}", labels::OPERATOR_NAME_LABEL, labels::OPERATOR_NAME),
             _ => format!("{}={}", labels::MANAGED_BY_LABEL, labels::MANAGED_BY),
         };
-        let config = watcher::Config::default().labels(&selector);
-        let mut streaming = true;
+        let config = watcher::Config::default()
+            .labels(&selector)
+            .page_size(CHILDREN_PER_PAGE);
+        let events = watcher(self.scoped::<K>(&resource), config);
+        let mut events = pin!(events.backoff(WatchBackoff::default()));
+        let mut confirmations = FuturesUnordered::new();
         let mut logged_code = None;
         loop {
-            let config = if streaming {
-                config.clone().streaming_lists()
-            } else {
-                config.clone()
+            let event = tokio::select! {
+                event = events.next() => event,
+                Some(()) = confirmations.next() => continue,
             };
-            let events = watcher(self.scoped::<K>(&resource), config);
-            let mut events = pin!(events.backoff(WatchBackoff::default()));
-            while let Some(event) = events.next().await {
-                let error = match event {
-                    Ok(event) => {
-                        logged_code = None;
-                        self.handle_event(&kind, &resource, event).await;
-                        continue;
+            match event {
+                Some(Ok(event)) => {
+                    logged_code = None;
+                    let doubtful = self.handle_event(&kind, event).into_iter();
+                    confirmations.extend(doubtful.map(|key| self.confirm(&kind, &resource, key)));
+                }
+                Some(Err(error)) => {
+                    // A missing API stays missing: log it once.
+                    let code = status_code(&error);
+                    if code.is_none() || code != logged_code {
+                        log_watch_error(kind.as_str(), &error);
                     }
-                    Err(error) => error,
-                };
-                // An API that is missing stays so for long; that is worth one line, not thousands.
-                let code = status_code(&error);
-                if code.is_none() || code != logged_code {
-                    log_watch_error(kind.as_str(), &error);
+                    logged_code = code;
+                    self.on_watch_error(&kind, &error);
                 }
-                logged_code = code;
-                self.on_watch_error(&kind, &error);
-                if streaming && cannot_stream(&error) {
-                    break;
-                }
+                None => return,
             }
-            // API servers before 1.32 cannot stream lists.
-            streaming = false;
         }
     }
 
-    async fn handle_event<K: IntoChild>(
-        &self,
-        kind: &Kind,
-        resource: &ApiResource,
-        event: Event<K>,
-    ) {
+    /// Returns the keys of objects that must be asked for one by one.
+    fn handle_event<K: IntoChild>(&self, kind: &Kind, event: Event<K>) -> Vec<ObjectKey> {
         match event {
             Event::Init => self.cache.relist_started(kind),
             Event::InitApply(object) => {
                 self.count_unreadable(kind, &object);
                 self.cache.relist_applied(kind, object.child());
             }
-            Event::InitDone => {
-                for key in self.cache.relist_done(kind) {
-                    self.confirm(kind, resource, &key).await;
-                }
-            }
+            Event::InitDone => return self.cache.relist_done(kind),
             Event::Apply(object) => {
                 self.count_unreadable(kind, &object);
                 self.cache.watch_applied(kind, object.child());
             }
             Event::Delete(object) => self.cache.watch_deleted(kind, &object.child()),
         }
+        Vec::new()
     }
 
-    /// A relist did not show what we wrote. The list may be older than the write, or the object
-    /// may be gone again: only the API server knows.
-    async fn confirm(&self, kind: &Kind, resource: &ApiResource, key: &ObjectKey) {
+    /// Asks for an object that we wrote and a relist did not show: the list may be older than the
+    /// write, or the object may be gone again.
+    async fn confirm(&self, kind: &Kind, resource: &ApiResource, key: ObjectKey) {
         let target = Target {
             resource,
             namespace: &key.namespace,
@@ -162,15 +155,15 @@ impl Watch {
             match self.api.get(target).await {
                 Ok(text) => {
                     if let Ok(child) = wire::child(kind, &text) {
-                        self.cache.record_own(kind, child);
+                        self.cache.confirm_present(kind, child);
                     }
                     return;
                 }
                 Err(error) if error.code() == Some(404) => {
-                    return self.cache.confirm_absent(kind, key);
+                    return self.cache.confirm_absent(kind, &key);
                 }
                 Err(error) if error.is_refusal() => return,
-                Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+                Err(_) => tokio::time::sleep(CONFIRM_RETRY).await,
             }
         }
     }
@@ -192,9 +185,13 @@ impl Watch {
         if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
             self.metrics.count_undecodable(kind.as_str());
         }
-        // Without the API, there are no such objects. Jobs that need one will say so.
-        if status_code(error) == Some(404) {
-            self.cache.set_listed(kind);
+        match status(error) {
+            // Without the API there are no objects of this kind. Jobs that need one are refused it.
+            Some(status) if status.code == 404 => self.cache.set_listed(kind),
+            Some(status) if matches!(status.code, 401 | 403) => {
+                self.cache.set_refused(kind, &status.message);
+            }
+            _ => {}
         }
     }
 
@@ -233,22 +230,27 @@ impl Watch {
         }
     }
 
-    /// Jobs of one resource, and a store of them. Listed with a quorum read: a job that is over
-    /// must never look as if it were not.
+    /// A store of the jobs of one resource, and a stream of those to reconcile. A job comes out of
+    /// the stream only after the store holds it: the store takes in a list as a whole, so the jobs
+    /// of a list come out when its last page was read.
     pub(crate) fn job_stream(
         &self,
         resource: &ApiResource,
         forget: impl Fn(&UserJob) + Send + 'static,
     ) -> (
         Store<UserJob>,
-        impl Stream<Item = Result<UserJob, watcher::Error>> + Send + 'static,
+        impl Stream<Item = Arc<UserJob>> + Send + 'static,
     ) {
-        let writer = reflector::store::Writer::new(resource.clone());
+        let writer = reflector::store::Writer::<UserJob>::new(resource.clone());
         let store = writer.as_reader();
-        let known = store.clone();
-        let memory = Arc::clone(&self.memory);
+        let (known, stored) = (store.clone(), store.clone());
+        let (memory, named) = (Arc::clone(&self.memory), resource.clone());
         let mut listed = HashSet::new();
-        let events = watcher(
+        let forget = move |job: &UserJob| {
+            memory.forget(job.uid(), &job.key());
+            forget(job);
+        };
+        let jobs = watcher(
             self.scoped::<UserJob>(resource),
             watcher::Config::default().page_size(JOBS_PER_PAGE),
         )
@@ -256,41 +258,31 @@ impl Watch {
         .modify(UserJob::slim)
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(job)) => {
-                listed.extend(job.metadata.uid.clone());
-            }
+            Ok(Event::InitApply(job)) => _ = listed.insert(job.uid().to_owned()),
             Ok(Event::InitDone) => {
-                let gone = |job: &Arc<UserJob>| {
-                    job.metadata
-                        .uid
-                        .as_ref()
-                        .is_none_or(|uid| !listed.contains(uid))
-                };
-                for job in known.state().iter().filter(|job| gone(job)) {
-                    forget_job(&memory, job);
-                    forget(job);
-                }
+                let known = known.state();
+                let gone = known.iter().filter(|job| !listed.contains(job.uid()));
+                gone.for_each(|job| forget(job));
             }
-            Ok(Event::Delete(job)) => {
-                forget_job(&memory, job);
-                forget(job);
-            }
+            Ok(Event::Delete(job)) => forget(job),
             Ok(Event::Apply(_)) | Err(_) => {}
         })
         .reflect(writer)
-        .applied_objects()
-        // The controller would answer an error by holding up every trigger, not only this one.
-        .filter_map(|job| async {
-            job.inspect_err(|error| log_watch_error("jobs", error))
-                .ok()
-                .map(Ok)
-        });
-        (store, events)
+        .map(move |event| match event {
+            Ok(Event::InitDone) => stored.state(),
+            Ok(Event::Apply(job)) => {
+                let job = stored.get(&ObjectRef::from_obj_with(&job, named.clone()));
+                job.into_iter().collect()
+            }
+            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) => Vec::new(),
+            Err(error) => {
+                log_watch_error("jobs", &error);
+                Vec::new()
+            }
+        })
+        .flat_map(stream::iter);
+        (store, jobs)
     }
-}
-
-fn forget_job(memory: &Memory, job: &UserJob) {
-    memory.forget(job.uid(), &job.key());
 }
 
 /// An expired watch is routine: it is begun anew.
@@ -307,10 +299,6 @@ fn log_watch_error(kind: &str, error: &watcher::Error) {
         }
         None => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
     }
-}
-
-fn cannot_stream(error: &watcher::Error) -> bool {
-    matches!(status_code(error), Some(400 | 422))
 }
 
 fn status_code(error: &watcher::Error) -> Option<u16> {

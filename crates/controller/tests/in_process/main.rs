@@ -10,3 +10,4 @@ mod faults;
 mod jobs;
 mod observe;
 mod report;
+mod watch;

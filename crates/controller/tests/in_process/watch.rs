@@ -1,0 +1,153 @@
+//! Lists and watches: what the controller knows after its watches broke.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, all_run, condition, mpi_job};
+use crate::faults::Fault;
+
+fn suspended(name: &str) -> Value {
+    let mut job = mpi_job(name);
+    job["spec"]["runPolicy"] = json!({"suspend": true});
+    job
+}
+
+#[tokio::test(start_paused = true)]
+async fn c01_a_relist_of_more_than_fifty_jobs_loses_nothing() {
+    let mut cluster = Cluster::new(all_run);
+    for index in 0..60 {
+        cluster.submit(suspended(&format!("job-{index:02}"))).await;
+    }
+    cluster.start_operator();
+    for index in 0..60 {
+        cluster.until(&format!("job-{index:02}"), "Suspended").await;
+    }
+    // The second page of the relist is slow. Meanwhile the first page, which shows a new job and a
+    // changed one, must not be acted on before the whole list can be read.
+    cluster
+        .faults
+        .inject_if(1, Fault::Delay(Duration::from_millis(200)), |call| {
+            call.line() == "GET mpijobs" && call.query.contains("continue=")
+        });
+    cluster.restart_api_server();
+    cluster.submit(mpi_job("aaa")).await;
+    let resume = json!({"spec": {"runPolicy": {"suspend": false}}});
+    cluster.patch(&cluster.jobs(), "job-00", resume).await;
+    cluster.until("aaa", "Running").await;
+    cluster.until("job-00", "Running").await;
+    let pages = cluster.faults.calls("GET mpijobs");
+    let pages = pages.iter().filter(|call| call.query.contains("continue="));
+    assert!(pages.count() >= 2, "there was no relist");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c10_a_pod_that_is_asked_for_after_a_relist_wakes_its_job() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    cluster
+        .until_met("the first list", async || {
+            !cluster.faults.calls("WATCH pods").is_empty()
+        })
+        .await;
+    let stale = cluster.client.request_text(
+        http::Request::get("/api/v1/pods")
+            .body(Vec::new())
+            .expect("the parts are valid"),
+    );
+    let stale = stale.await.expect("pods are listed");
+    // The watch of pods breaks. It is replaced, after the pods are ready, by a list that is as old
+    // as the time before they were created.
+    let list = Fault::Canned(Duration::from_secs(20), 200, stale);
+    cluster.faults.inject("GET pods", 1, list);
+    cluster.restart_api_server();
+    // The watch that follows the list is slow, too: the objects are asked for before it shows them.
+    let slow = Fault::Delay(Duration::from_secs(5));
+    cluster.faults.inject("WATCH pods", 1, slow);
+    let mut job = mpi_job("woken");
+    job["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady".into();
+    cluster.submit(job).await;
+    cluster.until("woken", "Running").await;
+    assert!(
+        !cluster.faults.calls("GET pods/woken-worker-0").is_empty(),
+        "it was not asked for"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn c11_absence_in_a_list_that_may_be_old_proves_nothing() {
+    let definition = include_str!("../../../../deploy/crds/muster.dev_openmpis.yaml");
+    let mut cluster = Cluster::with_definition(all_run, definition);
+    cluster.site.agent_image = Some("none".to_owned());
+    let job = json!({
+        "apiVersion": "muster.dev/v1alpha1", "kind": "OpenMPI",
+        "metadata": {"name": "old", "namespace": "default"},
+        "spec": {"image": "none", "secret": "keys", "workers": 1, "exec": "mpiexec true"},
+    });
+    let jobs = cluster.api("muster.dev", "v1alpha1", "OpenMPI", "openmpis");
+    cluster.create(&jobs, job).await;
+    cluster.start_operator();
+    let status = async || {
+        let job = jobs.get("old").await.expect("the job exists");
+        job.data["status"]["muster"].clone()
+    };
+    let runs = async || status().await["phase"] == "Running";
+    cluster.until_met("the job to run", runs).await;
+    // An API server whose cache lags behind etcd answers a request with resourceVersion=0 from that
+    // cache: there, the pods do not exist yet.
+    let end = json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1", "metadata": {
+        "resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"},
+    }}});
+    let lagging = Fault::Canned(Duration::ZERO, 200, format!("{end}\n"));
+    cluster.faults.inject_if(1, lagging, |call| {
+        call.path.ends_with("/pods") && call.query.contains("resourceVersion=0")
+    });
+    cluster.start_operator();
+    let slow = Fault::Delay(Duration::from_secs(5));
+    cluster.faults.inject("WATCH pods", 1, slow);
+    cluster.pass(30).await;
+    let status = status().await;
+    assert_eq!(status["phase"], "Running", "{status}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_watched_is_named_in_the_status_of_new_jobs() {
+    let mut cluster = Cluster::new(all_run);
+    let forbidden = "configmaps is forbidden: User \"muster\" cannot list resource \"configmaps\"";
+    for line in ["GET configmaps", "WATCH configmaps"] {
+        let fault = Fault::Status(403, "Forbidden", forbidden);
+        cluster.faults.inject(line, usize::MAX, fault);
+    }
+    cluster.start_operator();
+    cluster.submit(mpi_job("blind")).await;
+    let told = |job: &kube::api::DynamicObject| {
+        let message = &job.data["status"]["muster"]["message"];
+        message.to_string().contains("is forbidden")
+    };
+    cluster
+        .until_job("blind", "the missing right in its status", told)
+        .await;
+    assert_eq!(cluster.faults.calls("POST pods").len(), 0);
+
+    cluster.faults.heal();
+    let job = cluster.until("blind", "Running").await;
+    assert!(condition(&job, "Failed").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_runs_keeps_its_status_while_a_kind_may_not_be_watched() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    cluster.submit(mpi_job("seen")).await;
+    cluster.until("seen", "Running").await;
+    cluster.stop_operator();
+    let before = cluster.jobs().get("seen").await.expect("the job exists");
+    for line in ["GET pods", "WATCH pods"] {
+        let fault = Fault::Status(403, "Forbidden", "pods is forbidden");
+        cluster.faults.inject(line, usize::MAX, fault);
+    }
+    cluster.start_operator();
+    cluster.pass(120).await;
+    let after = cluster.jobs().get("seen").await.expect("the job exists");
+    assert_eq!(after.data["status"], before.data["status"]);
+}
