@@ -2,11 +2,11 @@
 //! that its clients read, and are reached through the API server. This file is the dialect's row and
 //! the names that its parts share.
 
-pub mod defaults;
-pub mod fields;
-pub mod lower;
-pub mod report;
-pub mod types;
+mod defaults;
+mod fields;
+mod lower;
+mod report;
+mod types;
 
 use planner::Kind;
 

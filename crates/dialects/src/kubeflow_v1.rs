@@ -1,11 +1,11 @@
 //! `kubeflow.org/v1` `MPIJob`, as Kubeflow's training operator serves it and as Flyte and the
 //! training SDK write it. This file is the dialect's row and the names that its parts share.
 
-pub mod defaults;
-pub mod fields;
-pub mod lower;
-pub mod report;
-pub mod types;
+mod defaults;
+mod fields;
+mod lower;
+mod report;
+mod types;
 
 use crate::kubeflow::{self, MPI_OPERATOR, MULTIKUEUE, fields as shared};
 use crate::{Dialect, muster_fields};

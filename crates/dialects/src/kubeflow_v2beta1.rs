@@ -2,9 +2,9 @@
 //! dialect's row and the names that its parts share.
 
 pub mod defaults;
-pub mod fields;
+mod fields;
 pub mod lower;
-pub mod report;
+mod report;
 pub mod types;
 
 use crate::kubeflow::{self, MPI_OPERATOR, MULTIKUEUE, fields as shared};

@@ -22,10 +22,7 @@ pub struct Metadata {
 impl Metadata {
     /// Reads it from a stored object.
     pub(crate) fn read(reader: &mut Reader, root: &Place<'_>) -> Self {
-        let place = root.field("metadata");
-        if reader.object(&place).is_none() {
-            return Self::default();
-        }
+        let place = reader.group(root, "metadata");
         let generation = reader.integer(&place.field("generation"), i64::MAX);
         Self {
             name: reader.string(&place.field("name")),

@@ -67,10 +67,8 @@ impl Muster {
 }
 
 /// Reads the fields.
-pub(crate) fn read(reader: &mut Reader, place: &Place<'_>) -> Muster {
-    if reader.object(place).is_none() {
-        return Muster::default();
-    }
+pub(crate) fn read(reader: &mut Reader, spec: &Place<'_>) -> Muster {
+    let place = reader.group(spec, "muster");
     Muster {
         dialect: reader.string(&place.field("dialect")),
         elastic: reader.boolean(&place.field("elastic")),

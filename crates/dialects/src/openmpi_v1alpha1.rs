@@ -1,11 +1,11 @@
 //! `muster.dev/v1alpha1` `OpenMPI`: the parameters of Kubeflow's ksonnet component `openmpi`, name for
 //! name, as the `spec` of an object. This file is the dialect's row and the names that its parts share.
 
-pub mod defaults;
+mod defaults;
 pub mod fields;
-pub mod lower;
-pub mod report;
-pub mod types;
+mod lower;
+mod report;
+mod types;
 
 use planner::Kind;
 

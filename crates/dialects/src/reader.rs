@@ -114,6 +114,13 @@ impl Reader {
         self.shaped(place, "an object", Value::as_object)
     }
 
+    /// The place of a field that groups others. If it holds no object, all of them are absent.
+    pub(crate) fn group<'v>(&mut self, parent: &Place<'v>, name: &str) -> Place<'v> {
+        let place = parent.field(name);
+        self.object(&place);
+        place
+    }
+
     /// A list.
     pub(crate) fn list<'v>(&mut self, place: &Place<'v>) -> Option<&'v Vec<Value>> {
         self.shaped(place, "a list", Value::as_array)

@@ -1,11 +1,11 @@
 //! `batch.tensorstack.dev/v1beta1` `MPIJob`, as the T9k platform serves it, in the three shapes that
 //! its manuals have had. This file is the dialect's row and the names that its parts share.
 
-pub mod defaults;
-pub mod fields;
-pub mod lower;
-pub mod report;
-pub mod types;
+mod defaults;
+mod fields;
+mod lower;
+mod report;
+mod types;
 
 use serde_json::Value;
 

@@ -11,16 +11,12 @@ pub(crate) fn look(reader: &mut Reader, template: &Place<'_>) {
     if reader.object(template).is_none() {
         return;
     }
-    let metadata = template.field("metadata");
-    if reader.object(&metadata).is_some() {
-        for key in ["labels", "annotations"] {
-            reader.map_of(&metadata.field(key), "a string", Value::is_string);
-        }
+    let metadata = reader.group(template, "metadata");
+    for key in ["labels", "annotations"] {
+        reader.map_of(&metadata.field(key), "a string", Value::is_string);
     }
-    let spec = template.field("spec");
-    if reader.object(&spec).is_some() {
-        look_at_spec(reader, &spec);
-    }
+    let spec = reader.group(template, "spec");
+    look_at_spec(reader, &spec);
 }
 
 fn look_at_spec(reader: &mut Reader, spec: &Place<'_>) {
@@ -29,27 +25,17 @@ fn look_at_spec(reader: &mut Reader, spec: &Place<'_>) {
     for index in 0..items.map_or(0, Vec::len) {
         look_at_container(reader, &containers, index);
     }
-    reader.list_of(&spec.field("volumes"), "an object", Value::is_object);
-    reader.list_of(&spec.field("tolerations"), "an object", Value::is_object);
-    reader.list_of(
-        &spec.field("schedulingGates"),
-        "an object",
-        Value::is_object,
-    );
+    for list in ["volumes", "tolerations", "schedulingGates"] {
+        reader.list_of(&spec.field(list), "an object", Value::is_object);
+    }
     reader.map_of(&spec.field("nodeSelector"), "a string", Value::is_string);
     reader.boolean(&spec.field("hostNetwork"));
     reader.optional_string(&spec.field("priorityClassName"));
     reader.optional_string(&spec.field("schedulerName"));
-    if reader.object(&spec.field("affinity")).is_some() {
-        reader.object(&spec.field("affinity").field("nodeAffinity"));
-    }
-    if reader.object(&spec.field("dnsConfig")).is_some() {
-        reader.list_of(
-            &spec.field("dnsConfig").field("searches"),
-            "a string",
-            Value::is_string,
-        );
-    }
+    let affinity = reader.group(spec, "affinity");
+    reader.object(&affinity.field("nodeAffinity"));
+    let dns = reader.group(spec, "dnsConfig");
+    reader.list_of(&dns.field("searches"), "a string", Value::is_string);
 }
 
 fn look_at_container(reader: &mut Reader, containers: &Place<'_>, index: usize) {
@@ -62,11 +48,9 @@ fn look_at_container(reader: &mut Reader, containers: &Place<'_>, index: usize) 
     for key in ["env", "volumeMounts"] {
         reader.list_of(&container.field(key), "an object", Value::is_object);
     }
-    let resources = container.field("resources");
-    if reader.object(&resources).is_some() {
-        for key in ["limits", "requests"] {
-            reader.map_of(&resources.field(key), "a quantity", is_quantity_shaped);
-        }
+    let resources = reader.group(&container, "resources");
+    for key in ["limits", "requests"] {
+        reader.map_of(&resources.field(key), "a quantity", is_quantity_shaped);
     }
 }
 

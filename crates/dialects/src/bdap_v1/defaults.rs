@@ -8,7 +8,7 @@ const RESTART_POLICY: &str = "Always";
 const CLEAN_POD_POLICY: &str = "None";
 
 /// Fills in what the job leaves open.
-pub fn fill(job: &mut MpiJob) {
+pub(super) fn fill(job: &mut MpiJob) {
     for template in [&mut job.spec.launcher, &mut job.spec.worker] {
         if template.restart_policy.is_empty() {
             RESTART_POLICY.clone_into(&mut template.restart_policy);

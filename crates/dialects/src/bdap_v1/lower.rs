@@ -23,7 +23,7 @@ const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 pub(super) const CLEAN_POD_POLICIES: [&str; 3] = ["None", "Running", "All"];
 
 /// What was asked for, or everything that is wrong with it.
-pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let (mut job, mut errors) = types::read(object);
     let misshapen: Vec<String> = errors.iter().map(|error| error.path.clone()).collect();
     defaults::fill(&mut job);

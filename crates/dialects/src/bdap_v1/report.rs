@@ -16,7 +16,7 @@ use crate::{Finding, Report, time};
 const WAITING_WORKERS: &str = "WaitingWorkers";
 
 /// What the job's status says already. No end is recorded: the next launcher may be on its way.
-pub fn recorded(job: &Value) -> Recorded {
+pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     Recorded {
         seen: !Conditions::of(status).is_empty(),
@@ -26,7 +26,7 @@ pub fn recorded(job: &Value) -> Recorded {
 }
 
 /// What the job's status should say, and what to announce.
-pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
         recorded,

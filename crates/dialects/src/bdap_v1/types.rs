@@ -10,65 +10,55 @@ use crate::template;
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MpiJob {
-    /// `metadata`.
-    pub metadata: Metadata,
-    /// `spec`.
-    pub spec: Spec,
+pub(super) struct MpiJob {
+    pub(super) metadata: Metadata,
+    pub(super) spec: Spec,
 }
 
 /// `spec`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Spec {
-    /// `numWorkers`.
-    pub num_workers: Option<i64>,
+pub(super) struct Spec {
+    pub(super) num_workers: Option<i64>,
     /// `launcherTemplate`.
-    pub launcher: Template,
+    pub(super) launcher: Template,
     /// `workerTemplate`.
-    pub worker: Template,
+    pub(super) worker: Template,
     /// `muster.cleanPodPolicy`.
-    pub clean_pod_policy: String,
+    pub(super) clean_pod_policy: String,
 }
 
 /// A pod template, and what is read of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Template {
+pub(super) struct Template {
     /// As written; null if absent.
-    pub written: Value,
+    pub(super) written: Value,
     /// Number of containers.
-    pub containers: usize,
+    pub(super) containers: usize,
     /// `spec.restartPolicy`.
-    pub restart_policy: String,
+    pub(super) restart_policy: String,
     /// `spec.serviceAccountName`, or `spec.serviceAccount` as it was once called.
-    pub service_account: String,
+    pub(super) service_account: String,
 }
 
 /// Reads a stored object of any shape.
-pub fn read(object: &Value) -> (MpiJob, Vec<FieldError>) {
+pub(super) fn read(object: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(object);
-    let spec = root.field("spec");
     let job = MpiJob {
         metadata: Metadata::read(&mut reader, &root),
-        spec: match reader.object(&spec) {
-            Some(_) => read_spec(&mut reader, &spec),
-            None => Spec::default(),
-        },
+        spec: read_spec(&mut reader, &root),
     };
     (job, reader.into_errors())
 }
 
-fn read_spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
-    let muster = place.field("muster");
-    let clean_pod_policy = match reader.object(&muster) {
-        Some(_) => reader.string(&muster.field("cleanPodPolicy")),
-        None => String::new(),
-    };
+fn read_spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
+    let place = reader.group(root, "spec");
+    let muster = reader.group(&place, "muster");
     Spec {
         num_workers: reader.int32(&place.field("numWorkers")),
         launcher: read_template(reader, &place.field("launcherTemplate")),
         worker: read_template(reader, &place.field("workerTemplate")),
-        clean_pod_policy,
+        clean_pod_policy: reader.string(&muster.field("cleanPodPolicy")),
     }
 }
 

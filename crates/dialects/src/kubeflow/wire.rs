@@ -33,20 +33,16 @@ pub struct MpiJob {
 
 /// `spec`.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "fields.rs says what each field means")]
 pub struct Spec {
-    /// `slotsPerWorker`.
     pub slots_per_worker: Option<i64>,
-    /// `runLauncherAsWorker`.
     pub run_launcher_as_worker: Option<bool>,
     /// `runPolicy`; absent and empty are the same.
     pub run_policy: RunPolicy,
     /// `mpiReplicaSpecs`, without the entries that are null.
     pub replicas: Option<BTreeMap<String, ReplicaSpec>>,
-    /// `sshAuthMountPath`.
     pub ssh_auth_mount_path: String,
-    /// `launcherCreationPolicy`.
     pub launcher_creation_policy: String,
-    /// `mpiImplementation`.
     pub mpi_implementation: String,
     /// `cleanPodPolicy`: where v1 had it first.
     pub clean_pod_policy: Option<String>,
@@ -58,16 +54,13 @@ pub struct Spec {
 
 /// `spec.runPolicy`.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "fields.rs says what each field means")]
 pub struct RunPolicy {
     /// `cleanPodPolicy`; an empty text is not absent.
     pub clean_pod_policy: Option<String>,
-    /// `ttlSecondsAfterFinished`.
     pub ttl_seconds_after_finished: Option<i64>,
-    /// `activeDeadlineSeconds`.
     pub active_deadline_seconds: Option<i64>,
-    /// `backoffLimit`.
     pub backoff_limit: Option<i64>,
-    /// `suspend`.
     pub suspend: Option<bool>,
     /// `managedBy`; an empty text is not absent.
     pub managed_by: Option<String>,
@@ -77,25 +70,21 @@ pub struct RunPolicy {
 
 /// `spec.runPolicy.schedulingPolicy`.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "fields.rs says what each field means")]
 pub struct SchedulingPolicy {
-    /// `minAvailable`.
     pub min_available: Option<i64>,
-    /// `queue`.
     pub queue: String,
     /// `minResources`, quantities as written.
     pub min_resources: Option<BTreeMap<String, Value>>,
-    /// `priorityClass`.
     pub priority_class: String,
-    /// `scheduleTimeoutSeconds`.
     pub schedule_timeout_seconds: Option<i64>,
 }
 
 /// An entry of `spec.mpiReplicaSpecs`.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "fields.rs says what each field means")]
 pub struct ReplicaSpec {
-    /// `replicas`.
     pub replicas: Option<i64>,
-    /// `restartPolicy`.
     pub restart_policy: String,
     /// `template`, as written; null if absent.
     pub template: Value,
@@ -129,35 +118,30 @@ pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let job = MpiJob {
         metadata: Metadata::read(&mut reader, &root),
         queue: queue(&mut reader, &root),
-        spec: spec(&mut reader, &root.field("spec")),
+        spec: spec(&mut reader, &root),
     };
     (job, reader.into_errors())
 }
 
 /// The annotation that names a Volcano queue.
 fn queue(reader: &mut Reader, root: &Place<'_>) -> String {
-    let annotations = root.field("metadata").field("annotations");
-    match reader.object(&annotations) {
-        Some(_) => reader.string(&annotations.entry(QUEUE_ANNOTATION)),
-        None => String::new(),
-    }
+    let annotations = reader.group(&root.field("metadata"), "annotations");
+    reader.string(&annotations.entry(QUEUE_ANNOTATION))
 }
 
-fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
-    if reader.object(place).is_none() {
-        return Spec::default();
-    }
+fn spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
+    let place = &reader.group(root, "spec");
     Spec {
         replicas: replicas(reader, &place.field("mpiReplicaSpecs")),
         slots_per_worker: reader.int32(&place.field("slotsPerWorker")),
         run_launcher_as_worker: reader.boolean(&place.field("runLauncherAsWorker")),
-        run_policy: run_policy(reader, &place.field("runPolicy")),
+        run_policy: run_policy(reader, place),
         ssh_auth_mount_path: reader.string(&place.field("sshAuthMountPath")),
         launcher_creation_policy: reader.string(&place.field("launcherCreationPolicy")),
         mpi_implementation: reader.string(&place.field("mpiImplementation")),
         clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
         main_container: reader.string(&place.field("mainContainer")),
-        muster: muster_fields::read(reader, &place.field("muster")),
+        muster: muster_fields::read(reader, place),
     }
 }
 
@@ -171,9 +155,7 @@ fn replicas(reader: &mut Reader, place: &Place<'_>) -> Option<BTreeMap<String, R
 }
 
 fn replica_spec(reader: &mut Reader, place: &Place<'_>) -> ReplicaSpec {
-    if reader.object(place).is_none() {
-        return ReplicaSpec::default();
-    }
+    reader.object(place);
     let template = place.field("template");
     template::look(reader, &template);
     ReplicaSpec {
@@ -183,10 +165,8 @@ fn replica_spec(reader: &mut Reader, place: &Place<'_>) -> ReplicaSpec {
     }
 }
 
-fn run_policy(reader: &mut Reader, place: &Place<'_>) -> RunPolicy {
-    if reader.object(place).is_none() {
-        return RunPolicy::default();
-    }
+fn run_policy(reader: &mut Reader, spec: &Place<'_>) -> RunPolicy {
+    let place = &reader.group(spec, "runPolicy");
     let deadline = place.field("activeDeadlineSeconds");
     RunPolicy {
         clean_pod_policy: reader.optional_string(&place.field("cleanPodPolicy")),
@@ -195,14 +175,12 @@ fn run_policy(reader: &mut Reader, place: &Place<'_>) -> RunPolicy {
         backoff_limit: reader.int32(&place.field("backoffLimit")),
         suspend: reader.boolean(&place.field("suspend")),
         managed_by: reader.optional_string(&place.field("managedBy")),
-        scheduling: scheduling(reader, &place.field("schedulingPolicy")),
+        scheduling: scheduling(reader, place),
     }
 }
 
-fn scheduling(reader: &mut Reader, place: &Place<'_>) -> SchedulingPolicy {
-    if reader.object(place).is_none() {
-        return SchedulingPolicy::default();
-    }
+fn scheduling(reader: &mut Reader, run_policy: &Place<'_>) -> SchedulingPolicy {
+    let place = reader.group(run_policy, "schedulingPolicy");
     // Kubeflow's own guide nests them under `requests`, its schema does not: both are meant.
     let flat = place.field("minResources");
     let nested = flat.field("requests");

@@ -5,10 +5,10 @@ use super::types::MpiJob;
 use crate::kubeflow::defaults::{self, Version};
 
 /// The API that a job was written in, as `spec.muster.dialect` has it.
-pub const DIALECT_NAME: &str = "v1";
+pub(super) const DIALECT_NAME: &str = "v1";
 
 /// Fills in what the job leaves open.
-pub fn fill(job: &mut MpiJob) {
+pub(super) fn fill(job: &mut MpiJob) {
     let version = Version {
         name: DIALECT_NAME,
         launcher_restart: "Never",

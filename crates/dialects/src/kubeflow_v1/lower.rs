@@ -30,12 +30,12 @@ const HOW: Version = Version {
 };
 
 /// What was asked for, or everything that is wrong with it.
-pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     HOW.lower(object)
 }
 
 /// Everything that is wrong with the values of a job, defaulted or not.
-pub fn validate(job: &MpiJob) -> Vec<FieldError> {
+pub(super) fn validate(job: &MpiJob) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_name(job, &mut errors);
     checks::launcher(job, &RESTART_POLICIES, &mut errors);
@@ -189,7 +189,7 @@ fn policy(job: &MpiJob) -> Option<Policy> {
 
 /// Another controller was asked to run this job. A value that is no text at all is an error of the
 /// job, and ours to report.
-pub fn managed_elsewhere(job: &Value) -> bool {
+pub(super) fn managed_elsewhere(job: &Value) -> bool {
     let controller = job
         .pointer("/spec/runPolicy/managedBy")
         .and_then(Value::as_str);

@@ -23,7 +23,7 @@ const REASON_RESTARTING: &str = "MPIJobRestarting";
 const REASON_INVALID: &str = "MPIJobFailedValidation";
 
 /// What the job's status should say, and what to announce.
-pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT_NAME,
         recorded,

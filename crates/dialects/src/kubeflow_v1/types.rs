@@ -2,4 +2,4 @@
 //! v2beta1's own (`mpiImplementation`, `launcherCreationPolicy`, `runLauncherAsWorker`,
 //! `sshAuthMountPath`) mean here what they mean there.
 
-pub use crate::kubeflow::wire::*;
+pub(super) use crate::kubeflow::wire::*;

@@ -19,7 +19,7 @@ use crate::status_draft::{Reporter, StatusDraft, replica_statuses};
 use crate::{FieldError, Finding, Report, time};
 
 /// What the job's status should say, and what to announce.
-pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT_NAME,
         recorded,

@@ -2,27 +2,27 @@
 //! nothing.
 
 /// Worker pods.
-pub const WORKERS: i64 = 4;
+pub(super) const WORKERS: i64 = 4;
 /// Seconds for initialisation.
-pub const INIT_TIMEOUT: i64 = 300;
+pub(super) const INIT_TIMEOUT: i64 = 300;
 /// The script that brings a pod up.
-pub const INIT: &str = "/kubeflow/openmpi/assets/init.sh";
+pub(super) const INIT: &str = "/kubeflow/openmpi/assets/init.sh";
 /// What the master runs: nothing, for a person who comes with `kubectl exec`.
-pub const EXEC: &str = "sleep infinity";
+pub(super) const EXEC: &str = "sleep infinity";
 /// Whether the image is pulled.
-pub const IMAGE_PULL_POLICY: &str = "IfNotPresent";
+pub(super) const IMAGE_PULL_POLICY: &str = "IfNotPresent";
 /// Who places the pods.
-pub const SCHEDULER: &str = "default-scheduler";
+pub(super) const SCHEDULER: &str = "default-scheduler";
 /// The component's sidecar. muster's agent does its work.
-pub const CONTROLLER_IMAGE: &str = "jiez/openmpi-controller:0.0.3";
+pub(super) const CONTROLLER_IMAGE: &str = "jiez/openmpi-controller:0.0.3";
 
 /// What job and sidecar share, and where they work.
-pub const DATA: &str = "/kubeflow/openmpi/data";
+pub(super) const DATA: &str = "/kubeflow/openmpi/data";
 /// Where the ConfigMap is mounted.
-pub const ASSETS: &str = "/kubeflow/openmpi/assets";
+pub(super) const ASSETS: &str = "/kubeflow/openmpi/assets";
 /// Where the user's Secret is mounted.
-pub const SECRETS: &str = "/kubeflow/openmpi/secrets";
+pub(super) const SECRETS: &str = "/kubeflow/openmpi/secrets";
 /// Port of the workers' sshd.
-pub const SSH_PORT: u16 = 2022;
+pub(super) const SSH_PORT: u16 = 2022;
 /// Port of the Service, which nobody listens on.
-pub const SERVICE_PORT: u16 = 12345;
+pub(super) const SERVICE_PORT: u16 = 12345;

@@ -53,7 +53,7 @@ impl Wanted<'_> {
 }
 
 /// What was asked for, or everything that is wrong with it.
-pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let (job, mut errors) = types::read(object);
     let wanted = wanted(&job, &mut errors);
     if errors.is_empty() {

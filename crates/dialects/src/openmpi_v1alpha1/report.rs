@@ -12,7 +12,7 @@ use crate::status_draft::{Reporter, StatusDraft};
 use crate::{Finding, Report, time};
 
 /// What the job's status says already.
-pub fn recorded(job: &Value) -> Recorded {
+pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);
     // Readable or not, it is over, and a job that ended must not run again.
@@ -28,7 +28,7 @@ pub fn recorded(job: &Value) -> Recorded {
 }
 
 /// What the job's status should say, and what to announce.
-pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
         recorded,

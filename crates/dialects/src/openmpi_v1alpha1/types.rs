@@ -13,65 +13,60 @@ pub(super) const UNSET: &str = "null";
 
 /// An OpenMPI object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OpenMpi {
-    /// `metadata`.
-    pub metadata: Metadata,
-    /// `spec`.
-    pub spec: Parameters,
+pub(super) struct OpenMpi {
+    pub(super) metadata: Metadata,
+    pub(super) spec: Parameters,
 }
 
-/// `spec`: the parameters, each under its own name.
+/// `spec`: the parameters, each under its own name. What they mean is in `fields.rs`.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "fields.rs says what each parameter means")]
-pub struct Parameters {
-    pub name: Option<String>,
-    pub namespace: Option<String>,
-    pub image: Option<String>,
-    pub secret: Option<String>,
-    pub workers: Option<i64>,
-    pub init: Option<String>,
-    pub exec: Option<String>,
-    pub image_pull_policy: Option<String>,
-    pub image_pull_secrets: Option<String>,
-    pub gpu: Option<i64>,
-    pub cpu: Option<String>,
-    pub memory: Option<String>,
-    pub custom_resources: Option<String>,
-    pub service_account_name: Option<String>,
-    pub scheduler_name: Option<String>,
-    pub controller_image: Option<String>,
-    pub init_timeout: Option<i64>,
-    pub node_selector: Option<String>,
-    pub s3_secret: Option<String>,
-    pub download_data_from: Option<String>,
-    pub download_data_to: Option<String>,
-    pub upload_data_from: Option<String>,
-    pub upload_data_to: Option<String>,
-    pub run_as_user: Option<i64>,
-    pub run_as_group: Option<i64>,
-    pub supplemental_groups: Option<String>,
-    pub volumes: Vec<Value>,
-    pub volume_mounts: Vec<Value>,
-    pub use_host_network: Option<bool>,
+pub(super) struct Parameters {
+    pub(super) name: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) image: Option<String>,
+    pub(super) secret: Option<String>,
+    pub(super) workers: Option<i64>,
+    pub(super) init: Option<String>,
+    pub(super) exec: Option<String>,
+    pub(super) image_pull_policy: Option<String>,
+    pub(super) image_pull_secrets: Option<String>,
+    pub(super) gpu: Option<i64>,
+    pub(super) cpu: Option<String>,
+    pub(super) memory: Option<String>,
+    pub(super) custom_resources: Option<String>,
+    pub(super) service_account_name: Option<String>,
+    pub(super) scheduler_name: Option<String>,
+    pub(super) controller_image: Option<String>,
+    pub(super) init_timeout: Option<i64>,
+    pub(super) node_selector: Option<String>,
+    pub(super) s3_secret: Option<String>,
+    pub(super) download_data_from: Option<String>,
+    pub(super) download_data_to: Option<String>,
+    pub(super) upload_data_from: Option<String>,
+    pub(super) upload_data_to: Option<String>,
+    pub(super) run_as_user: Option<i64>,
+    pub(super) run_as_group: Option<i64>,
+    pub(super) supplemental_groups: Option<String>,
+    pub(super) volumes: Vec<Value>,
+    pub(super) volume_mounts: Vec<Value>,
+    pub(super) use_host_network: Option<bool>,
 }
 
 /// Reads a stored object, with everything in it that has the wrong shape.
-pub fn read(job: &Value) -> (OpenMpi, Vec<FieldError>) {
+pub(super) fn read(job: &Value) -> (OpenMpi, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(job);
     let mut errors = Vec::new();
     let read = OpenMpi {
-        spec: parameters(&mut reader, &root.field("spec"), &mut errors),
+        spec: parameters(&mut reader, &root, &mut errors),
         metadata: Metadata::read(&mut reader, &root),
     };
     errors.extend(reader.into_errors());
     (read, errors)
 }
 
-fn parameters(reader: &mut Reader, place: &Place<'_>, errors: &mut Vec<FieldError>) -> Parameters {
-    if reader.object(place).is_none() {
-        return Parameters::default();
-    }
+fn parameters(reader: &mut Reader, root: &Place<'_>, errors: &mut Vec<FieldError>) -> Parameters {
+    let place = reader.group(root, "spec");
     let mut text = |name: &str| text(reader, &place.field(name));
     let mut read = Parameters {
         name: text("name"),

@@ -5,12 +5,12 @@ use super::types::MpiJob;
 /// Where key pairs are mounted.
 const SSH_MOUNT_PATH: &str = "/root/.ssh";
 /// The sshd that waits for the launcher.
-pub const SSHD: &str = "/usr/sbin/sshd";
+pub(super) const SSHD: &str = "/usr/sbin/sshd";
 /// The sshd of a worker that is being debugged, as the manual has it there.
-pub const DEBUG_SSHD: &str = "/usr/bin/sshd";
+pub(super) const DEBUG_SSHD: &str = "/usr/bin/sshd";
 
 /// Fills in what the job leaves open.
-pub fn fill(job: &mut MpiJob) {
+pub(super) fn fill(job: &mut MpiJob) {
     let spec = &mut job.spec;
     if spec.ssh_auth_mount_path.is_empty() {
         SSH_MOUNT_PATH.clone_into(&mut spec.ssh_auth_mount_path);

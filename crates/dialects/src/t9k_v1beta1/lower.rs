@@ -34,7 +34,7 @@ pub(super) const PRIORITIES: RangeInclusive<i64> = 0..=100;
 pub(super) const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 
 /// What was asked for, or everything that is wrong with it.
-pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
+pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let (mut job, mut errors) = types::read(object);
     defaults::fill(&mut job);
     let wanted = shape::wanted(&job, &mut errors);

@@ -25,7 +25,7 @@ const START_TIME: &str = "startTime";
 const ALL_RUN: &str = "All pods are running normally.";
 
 /// What the job's status says already.
-pub fn recorded(job: &Value) -> Recorded {
+pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);
     let muster = status.get("muster").unwrap_or(&Value::Null);
@@ -48,7 +48,7 @@ pub fn recorded(job: &Value) -> Recorded {
 }
 
 /// What the job's status should say, and what to announce.
-pub fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
+pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
         recorded,

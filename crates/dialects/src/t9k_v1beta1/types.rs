@@ -14,135 +14,118 @@ use crate::template;
 
 /// An MPIJob. Texts are empty where absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MpiJob {
-    /// `metadata`.
-    pub metadata: Metadata,
+pub(super) struct MpiJob {
+    pub(super) metadata: Metadata,
     /// `status.conditions` tells of a pause, past or present.
-    pub was_paused: bool,
-    /// `spec`.
-    pub spec: Spec,
+    pub(super) was_paused: bool,
+    pub(super) spec: Spec,
 }
 
 /// `spec`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Spec {
+pub(super) struct Spec {
     /// `worker`, of the first and the second shape.
-    pub worker: Option<Worker>,
-    /// `mca`.
-    pub mca: Option<BTreeMap<String, String>>,
-    /// `mpiHome`.
-    pub mpi_home: String,
+    pub(super) worker: Option<Worker>,
+    pub(super) mca: Option<BTreeMap<String, String>>,
+    pub(super) mpi_home: String,
     /// `mpiConfig`, of the third shape.
-    pub mpi_config: Option<MpiConfig>,
+    pub(super) mpi_config: Option<MpiConfig>,
     /// `replicaSpecs`, of the third shape.
-    pub replica_specs: Option<Vec<ReplicaSpec>>,
+    pub(super) replica_specs: Option<Vec<ReplicaSpec>>,
     /// `ssh.sshAuthMountPath`, or `ssh.authMountPath` as a sister kind has it.
-    pub ssh_auth_mount_path: String,
+    pub(super) ssh_auth_mount_path: String,
     /// `ssh.sshdPath`.
-    pub sshd_path: String,
+    pub(super) sshd_path: String,
     /// `runPolicy.cleanUpWorkers`.
-    pub clean_up_workers: Option<bool>,
+    pub(super) clean_up_workers: Option<bool>,
     /// `scheduler.t9kScheduler` is there.
-    pub t9k_scheduler: Option<T9kScheduler>,
+    pub(super) t9k_scheduler: Option<T9kScheduler>,
     /// `runMode.debug`.
-    pub debug: Mode,
+    pub(super) debug: Mode,
     /// `runMode.pause`.
-    pub pause: Mode,
+    pub(super) pause: Mode,
     /// `muster`: what the API has no field for.
-    pub muster: Muster,
+    pub(super) muster: Muster,
 }
 
 /// `spec.worker`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Worker {
-    /// `replicas`.
-    pub replicas: Option<i64>,
+pub(super) struct Worker {
+    pub(super) replicas: Option<i64>,
     /// `extraMPIArgs`.
-    pub extra_mpi_args: Option<Vec<String>>,
-    /// `cmd`.
-    pub cmd: Vec<String>,
+    pub(super) extra_mpi_args: Option<Vec<String>>,
+    pub(super) cmd: Vec<String>,
     /// `template`, as written; null if absent.
-    pub template: Value,
+    pub(super) template: Value,
     /// `processesPerWorker`, of the first shape.
-    pub processes_per_worker: Option<i64>,
+    pub(super) processes_per_worker: Option<i64>,
     /// `processRecovery`, of the first shape.
-    pub process_recovery: Option<Recovery>,
+    pub(super) process_recovery: Option<Recovery>,
 }
 
 /// `spec.worker.processRecovery`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// `enable`.
-    pub enable: bool,
-    /// `limit`.
-    pub limit: Option<i64>,
+pub(super) struct Recovery {
+    pub(super) enable: bool,
+    pub(super) limit: Option<i64>,
 }
 
 /// `spec.mpiConfig`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MpiConfig {
-    /// `mca`.
-    pub mca: BTreeMap<String, String>,
-    /// `home`.
-    pub home: String,
-    /// `extraArgs`.
-    pub extra_args: Vec<String>,
-    /// `script`.
-    pub script: Vec<String>,
+pub(super) struct MpiConfig {
+    pub(super) mca: BTreeMap<String, String>,
+    pub(super) home: String,
+    pub(super) extra_args: Vec<String>,
+    pub(super) script: Vec<String>,
 }
 
 /// An entry of `spec.replicaSpecs`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReplicaSpec {
+pub(super) struct ReplicaSpec {
     /// `type`.
-    pub kind: String,
-    /// `replicas`.
-    pub replicas: Option<i64>,
+    pub(super) kind: String,
+    pub(super) replicas: Option<i64>,
     /// `restartPolicy.policy`.
-    pub restart_policy: String,
+    pub(super) restart_policy: String,
     /// `restartPolicy.limit`.
-    pub restart_limit: Option<i64>,
+    pub(super) restart_limit: Option<i64>,
     /// `template`, as written; null if absent.
-    pub template: Value,
+    pub(super) template: Value,
 }
 
 /// `spec.scheduler.t9kScheduler`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct T9kScheduler {
-    /// `queue`.
-    pub queue: String,
-    /// `priority`.
-    pub priority: Option<i64>,
+pub(super) struct T9kScheduler {
+    pub(super) queue: String,
+    pub(super) priority: Option<i64>,
 }
 
 /// A mode of `spec.runMode`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
+pub(super) struct Mode {
     /// `enabled`; older manuals write `enable`.
-    pub enabled: bool,
+    pub(super) enabled: bool,
     /// `replicaSpecs` or `resumeSpecs`: how replicas of a type start then.
-    pub overrides: Vec<Override>,
+    pub(super) overrides: Vec<Override>,
 }
 
 /// How replicas of a type start in a mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Override {
+pub(super) struct Override {
     /// `type`.
-    pub kind: String,
-    /// `skipInitContainer`.
-    pub skip_init_container: bool,
-    /// `command`.
-    pub command: Vec<String>,
+    pub(super) kind: String,
+    pub(super) skip_init_container: bool,
+    pub(super) command: Vec<String>,
     /// `args`; only when a pause ends.
-    pub args: Vec<String>,
+    pub(super) args: Vec<String>,
 }
 
 /// Reads a stored object, with everything in it that has the wrong shape.
-pub fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
+pub(super) fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let mut reader = Reader::default();
     let root = Place::root(job);
     let read = MpiJob {
-        spec: spec(&mut reader, &root.field("spec")),
+        spec: spec(&mut reader, &root),
         metadata: Metadata::read(&mut reader, &root),
         was_paused: was_paused(job),
     };
@@ -155,31 +138,15 @@ fn was_paused(job: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Paused")
 }
 
-fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
-    if reader.object(place).is_none() {
-        return Spec::default();
+fn spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
+    let place = &reader.group(root, "spec");
+    let ssh = reader.group(place, "ssh");
+    let mut mount = reader.string(&ssh.field("sshAuthMountPath"));
+    if mount.is_empty() {
+        mount = reader.string(&ssh.field("authMountPath"));
     }
-    let ssh = place.field("ssh");
-    let (mut mount, mut sshd_path) = (String::new(), String::new());
-    if reader.object(&ssh).is_some() {
-        mount = reader.string(&ssh.field("sshAuthMountPath"));
-        if mount.is_empty() {
-            mount = reader.string(&ssh.field("authMountPath"));
-        }
-        sshd_path = reader.string(&ssh.field("sshdPath"));
-    }
-    let policy = place.field("runPolicy");
-    let clean_up_workers = match reader.object(&policy) {
-        Some(_) => reader.boolean(&policy.field("cleanUpWorkers")),
-        None => None,
-    };
-    let modes = place.field("runMode");
-    let has_modes = reader.object(&modes).is_some();
-    let mut mode = |name: &str, overrides: &str| match has_modes {
-        true => mode(reader, &modes.field(name), overrides),
-        false => Mode::default(),
-    };
-    let (debug, pause) = (mode("debug", "replicaSpecs"), mode("pause", "resumeSpecs"));
+    let policy = reader.group(place, "runPolicy");
+    let modes = reader.group(place, "runMode");
     Spec {
         worker: worker(reader, &place.field("worker")),
         mca: texts_by_name(reader, &place.field("mca")),
@@ -187,12 +154,12 @@ fn spec(reader: &mut Reader, place: &Place<'_>) -> Spec {
         mpi_config: mpi_config(reader, &place.field("mpiConfig")),
         replica_specs: replica_specs(reader, &place.field("replicaSpecs")),
         ssh_auth_mount_path: mount,
-        sshd_path,
-        clean_up_workers,
-        t9k_scheduler: scheduler(reader, &place.field("scheduler")),
-        debug,
-        pause,
-        muster: muster_fields::read(reader, &place.field("muster")),
+        sshd_path: reader.string(&ssh.field("sshdPath")),
+        clean_up_workers: reader.boolean(&policy.field("cleanUpWorkers")),
+        t9k_scheduler: scheduler(reader, place),
+        debug: mode(reader, &modes, "debug", "replicaSpecs"),
+        pause: mode(reader, &modes, "pause", "resumeSpecs"),
+        muster: muster_fields::read(reader, place),
     }
 }
 
@@ -235,19 +202,12 @@ fn replica_specs(reader: &mut Reader, place: &Place<'_>) -> Option<Vec<ReplicaSp
     let read = places.map(|place| {
         let template = place.field("template");
         template::look(reader, &template);
-        let policy = place.field("restartPolicy");
-        let has_policy = reader.object(&policy).is_some();
+        let policy = reader.group(&place, "restartPolicy");
         ReplicaSpec {
             kind: reader.string(&place.field("type")),
             replicas: reader.int32(&place.field("replicas")),
-            restart_policy: match has_policy {
-                true => reader.string(&policy.field("policy")),
-                false => String::new(),
-            },
-            restart_limit: match has_policy {
-                true => reader.int32(&policy.field("limit")),
-                false => None,
-            },
+            restart_policy: reader.string(&policy.field("policy")),
+            restart_limit: reader.int32(&policy.field("limit")),
             template: template.value().cloned().unwrap_or_default(),
         }
     });
@@ -255,8 +215,7 @@ fn replica_specs(reader: &mut Reader, place: &Place<'_>) -> Option<Vec<ReplicaSp
 }
 
 fn scheduler(reader: &mut Reader, place: &Place<'_>) -> Option<T9kScheduler> {
-    reader.object(place)?;
-    let place = place.field("t9kScheduler");
+    let place = reader.group(place, "scheduler").field("t9kScheduler");
     reader.object(&place)?;
     Some(T9kScheduler {
         queue: reader.string(&place.field("queue")),
@@ -264,10 +223,8 @@ fn scheduler(reader: &mut Reader, place: &Place<'_>) -> Option<T9kScheduler> {
     })
 }
 
-fn mode(reader: &mut Reader, place: &Place<'_>, overrides: &str) -> Mode {
-    if reader.object(place).is_none() {
-        return Mode::default();
-    }
+fn mode(reader: &mut Reader, modes: &Place<'_>, name: &str, overrides: &str) -> Mode {
+    let place = reader.group(modes, name);
     let enabled = reader.boolean(&place.field("enabled"));
     let enable = reader.boolean(&place.field("enable"));
     let list = place.field(overrides);
