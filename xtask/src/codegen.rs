@@ -5,7 +5,6 @@
 mod install;
 mod page;
 mod pod_template;
-mod yaml;
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +71,7 @@ fn written(crd: &serde_json::Value) -> Result<String> {
         );
     }
     println!("{name}: {bytes} bytes of JSON, at most {APPLIED_BYTES_MAX} can be applied");
-    let text = yaml::written(crd);
+    let text = serde_saphyr::to_string(crd).with_context(|| format!("cannot write {name}"))?;
     Ok(format!(
         "# Written by `cargo xtask codegen`; do not edit.\n{text}"
     ))
