@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::field::{Field, INT64, Kind, OBJECT, Shape, TEXT, TIME, fields};
+use crate::field::{Field, FieldType, INT64, OBJECT, Shape, TEXT, TIME, fields};
 use crate::{Dialect, Resource, muster_status};
 
 /// What a definition holds besides names and fields.
@@ -75,7 +75,7 @@ const COMMON: &[Field] = fields! {
     "kind": TEXT => "";
     "metadata": OBJECT => "";
     "spec": OBJECT.required() => "";
-    "status.conditions": Shape::of(Kind::ListByType) => "";
+    "status.conditions": Shape::of(FieldType::ListByType) => "";
     "status.conditions[].type": TEXT.required() => "";
     "status.conditions[].status": TEXT.required() => "";
     "status.conditions[].reason": TEXT => "";

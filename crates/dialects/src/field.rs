@@ -12,8 +12,8 @@ pub struct Field {
     /// What it may hold.
     pub shape: Shape,
     /// What becomes of it; none for an object that only groups fields, and in a `status`.
-    pub answer: Option<Answer>,
-    /// A value, as JSON, that shows the answer: it changes the job, routes it, or is refused.
+    pub handling: Option<Handling>,
+    /// A value, as JSON, that shows how it is handled: it changes the job, routes it, or is refused.
     pub sample: &'static str,
     /// What it means, for people.
     pub meaning: &'static str,
@@ -21,7 +21,7 @@ pub struct Field {
 
 /// What becomes of a field that users write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Handling {
     /// It changes the job.
     Honoured,
     /// It has one legal value, which other fields decide. Any other value is refused by the field's
@@ -31,7 +31,7 @@ pub enum Answer {
     Routes,
 }
 
-impl Answer {
+impl Handling {
     /// The word that the documentation uses.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,17 +42,17 @@ impl Answer {
     }
 }
 
-/// Makes a list of fields from lines of the form `Answer "path": SHAPE, "sample" => "meaning";`. Answer
+/// Makes a list of fields from lines of the form `Handling "path": SHAPE, "sample" => "meaning";`. Handling
 /// and sample are left out for objects that only group fields, and in a `status`. A second line for a
 /// path adds to the shape of the first.
 macro_rules! fields {
-    (@answer) => { None };
-    (@answer $answer:ident) => { Some($crate::field::Answer::$answer) };
-    ($($($answer:ident)? $path:literal: $shape:expr $(, $sample:literal)? => $meaning:expr;)*) => {
+    (@handling) => { None };
+    (@handling $handling:ident) => { Some($crate::field::Handling::$handling) };
+    ($($($handling:ident)? $path:literal: $shape:expr $(, $sample:literal)? => $meaning:expr;)*) => {
         &[$($crate::field::Field {
             path: $path,
             shape: $shape,
-            answer: $crate::field::fields!(@answer $($answer)?),
+            handling: $crate::field::fields!(@handling $($handling)?),
             sample: concat!($($sample)?),
             meaning: $meaning,
         }),*]
@@ -64,7 +64,7 @@ pub(crate) use fields;
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The type.
-    pub kind: Kind,
+    pub field_type: FieldType,
     minimum: Option<i64>,
     maximum: Option<i64>,
     min_length: Option<i64>,
@@ -81,7 +81,7 @@ pub struct Shape {
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum FieldType {
     /// A string.
     Text,
     /// A time in RFC 3339.
@@ -130,20 +130,20 @@ pub enum Literal {
     EmptyList,
 }
 
-pub(crate) const TEXT: Shape = Shape::of(Kind::Text);
-pub(crate) const TIME: Shape = Shape::of(Kind::Time);
-pub(crate) const INT32: Shape = Shape::of(Kind::Int32);
-pub(crate) const INT64: Shape = Shape::of(Kind::Int64);
-pub(crate) const BOOLEAN: Shape = Shape::of(Kind::Boolean);
-pub(crate) const OBJECT: Shape = Shape::of(Kind::Object);
-pub(crate) const LIST: Shape = Shape::of(Kind::List(None));
-pub(crate) const TEMPLATE: Shape = Shape::of(Kind::Template { is_partial: false });
+pub(crate) const TEXT: Shape = Shape::of(FieldType::Text);
+pub(crate) const TIME: Shape = Shape::of(FieldType::Time);
+pub(crate) const INT32: Shape = Shape::of(FieldType::Int32);
+pub(crate) const INT64: Shape = Shape::of(FieldType::Int64);
+pub(crate) const BOOLEAN: Shape = Shape::of(FieldType::Boolean);
+pub(crate) const OBJECT: Shape = Shape::of(FieldType::Object);
+pub(crate) const LIST: Shape = Shape::of(FieldType::List(None));
+pub(crate) const TEMPLATE: Shape = Shape::of(FieldType::Template { is_partial: false });
 
 impl Shape {
     /// A type without further conditions.
-    pub(crate) const fn of(kind: Kind) -> Self {
+    pub(crate) const fn of(field_type: FieldType) -> Self {
         Self {
-            kind,
+            field_type,
             minimum: None,
             maximum: None,
             min_length: None,
@@ -224,9 +224,9 @@ impl Shape {
 
     /// As a structural schema. Pod templates are copies of `template`.
     pub(crate) fn schema(&self, template: &Value) -> Map<String, Value> {
-        let mut schema = self.kind.schema(template);
-        let items = match self.kind {
-            Kind::Object => "maxProperties",
+        let mut schema = self.field_type.schema(template);
+        let items = match self.field_type {
+            FieldType::Object => "maxProperties",
             _ => "maxItems",
         };
         for (keyword, number) in [
@@ -250,7 +250,7 @@ impl Shape {
     }
 }
 
-impl Kind {
+impl FieldType {
     fn schema(self, template: &Value) -> Map<String, Value> {
         let schema = match self {
             Self::Text => json!({"type": "string"}),

@@ -12,24 +12,27 @@ pub(crate) mod wire;
 
 use serde_json::{Value, json};
 
-use crate::{Resource, command, kubeflow_v1, kubeflow_v2beta1};
+use crate::{Dialect, Resource, command};
 
-/// The resource.
-pub(crate) const RESOURCE: Resource = Resource {
-    group: "kubeflow.org",
-    version: "v2beta1",
-    kind: KIND,
-    plural: "mpijobs",
-    is_required: true,
-    also_makes: &[],
-    dialects: &[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT],
-    definition: fields::DEFINITION,
-};
+/// The resource, in these versions.
+pub(crate) const fn resource(dialects: &'static [Dialect]) -> Resource {
+    Resource {
+        group: GROUP,
+        version: "v2beta1",
+        kind: KIND,
+        plural: "mpijobs",
+        is_required: true,
+        also_makes: &[],
+        dialects,
+        definition: fields::DEFINITION,
+    }
+}
 
 /// Suspends a job while it is true.
 pub(crate) const SUSPEND_FIELD: &str = "spec.runPolicy.suspend";
 const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher";
 
+pub(crate) const GROUP: &str = "kubeflow.org";
 pub(crate) const KIND: &str = "MPIJob";
 /// Written into owner references, whatever version the job was written in: Kueue matches it
 /// exactly.

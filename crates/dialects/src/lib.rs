@@ -32,7 +32,7 @@ use serde_json::Value;
 
 /// Every resource that is served, with the dialects that its objects are written in.
 pub const RESOURCES: &[Resource] = &[
-    kubeflow::RESOURCE,
+    kubeflow::resource(&[kubeflow_v2beta1::DIALECT, kubeflow_v1::DIALECT]),
     t9k_v1beta1::RESOURCE,
     bdap_v1::RESOURCE,
     openmpi_v1alpha1::RESOURCE,

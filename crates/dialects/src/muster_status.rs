@@ -9,7 +9,7 @@ use planner::{Phase, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
-use crate::field::{BOOLEAN, Field, INT32, INT64, Kind, OBJECT, Shape, TEXT, TIME, fields};
+use crate::field::{BOOLEAN, Field, FieldType, INT32, INT64, OBJECT, Shape, TEXT, TIME, fields};
 
 /// Type of the one condition: the job and its objects are accepted.
 const ACCEPTED: &str = "Accepted";
@@ -21,7 +21,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// What `status.muster` holds.
 pub(crate) const FIELDS: &[Field] = fields! {
     "status.muster": OBJECT => "The state of the job, in the same words for every API.";
-    "status.muster.conditions": Shape::of(Kind::ListByType) => "";
+    "status.muster.conditions": Shape::of(FieldType::ListByType) => "";
     "status.muster.conditions[].type": TEXT.required() => "";
     "status.muster.conditions[].status": TEXT.one_of(&TRUTH_VALUES).required() => "";
     "status.muster.conditions[].reason": TEXT.required() => "";

@@ -1,19 +1,19 @@
-//! No field is ignored silently: every field that a CRD accepts has an answer in its dialect's list, and
-//! every answer is true.
+//! No field is ignored silently: a dialect's list says how it handles every field that its CRD accepts, and
+//! what it says is true.
 #![expect(clippy::disallowed_methods, reason = "the CRDs are files")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use dialects::definition::definition;
-use dialects::field::{Answer, Field};
+use dialects::field::{Field, Handling};
 use dialects::{Dialect, FieldError, RESOURCES, Resource, openmpi_v1alpha1};
 use serde_json::{Value, json};
 
-/// The fields that have an answer.
-fn fields(dialect: &Dialect) -> impl Iterator<Item = (&'static Field, Answer)> {
+/// The fields that users write.
+fn fields(dialect: &Dialect) -> impl Iterator<Item = (&'static Field, Handling)> {
     let all = dialect.fields.iter().copied().flatten();
-    all.filter_map(|field| Some((field, field.answer?)))
+    all.filter_map(|field| Some((field, field.handling?)))
 }
 
 fn crd(resource: &Resource) -> Value {
@@ -56,7 +56,7 @@ fn of_schema(path: &str) -> String {
 }
 
 #[test]
-fn every_field_that_a_crd_accepts_has_an_answer_and_no_other_field_has() {
+fn every_field_that_a_crd_accepts_is_listed_and_no_other() {
     for resource in RESOURCES {
         let crd = crd(resource);
         for version in crd["spec"]["versions"].as_array().expect("it has versions") {
@@ -144,19 +144,19 @@ fn set(job: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
-fn try_out(dialect: &Dialect, base: &Value, field: &Field, answer: Answer) {
+fn try_out(dialect: &Dialect, base: &Value, field: &Field, handling: Handling) {
     let what = format!("{} of {}", field.path, dialect.name);
     let sample = serde_json::from_str(field.sample).unwrap_or_else(|e| panic!("{what}: {e}"));
     let before = (dialect.lower)(base).unwrap_or_else(|e| panic!("{what}: the base: {e:?}"));
     let mut job = base.clone();
     set(&mut job, field.path, sample);
     let after = (dialect.lower)(&job);
-    match answer {
-        Answer::Honoured => {
+    match handling {
+        Handling::Honoured => {
             let after = after.unwrap_or_else(|e| panic!("{what} is refused: {e:?}"));
             assert_ne!(before, after, "{what} makes no difference");
         }
-        Answer::Checked => {
+        Handling::Checked => {
             let errors = after.expect_err(&what);
             let is_named = |error: &FieldError| error.path == field.path;
             assert!(
@@ -164,10 +164,10 @@ fn try_out(dialect: &Dialect, base: &Value, field: &Field, answer: Answer) {
                 "{what} is not named: {errors:?}"
             );
         }
-        Answer::Routes if field.path == "spec.muster.dialect" => {
+        Handling::Routes if field.path == "spec.muster.dialect" => {
             assert_eq!(RESOURCES[0].dialect_of(&job).name, "v1", "{what}");
         }
-        Answer::Routes => {
+        Handling::Routes => {
             assert!(!(dialect.managed_elsewhere)(base), "{what}: the base");
             assert!((dialect.managed_elsewhere)(&job), "{what}");
         }
@@ -175,9 +175,9 @@ fn try_out(dialect: &Dialect, base: &Value, field: &Field, answer: Answer) {
 }
 
 #[test]
-fn every_answer_is_true() {
+fn every_field_is_handled_as_listed() {
     for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
-        for (field, answer) in fields(dialect) {
+        for (field, handling) in fields(dialect) {
             let base = match dialect.name {
                 "v2beta1" | "v1" => kubeflow(),
                 "t9k" => t9k(field.path),
@@ -185,7 +185,7 @@ fn every_answer_is_true() {
                 "openmpi" => openmpi(),
                 other => panic!("write a job of dialect {other} here"),
             };
-            try_out(dialect, &base, field, answer);
+            try_out(dialect, &base, field, handling);
         }
     }
 }

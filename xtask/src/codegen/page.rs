@@ -34,12 +34,13 @@ fn with_table(page: &str, resource: &Resource, dialect: &Dialect) -> String {
 fn table(dialect: &Dialect) -> String {
     let fields = dialect.fields.iter().copied().flatten();
     let mut rows: Vec<_> = fields
-        .filter_map(|field| Some((field.path, field.answer?.as_str(), field.meaning)))
+        .filter_map(|field| Some((field.path, field.handling?.as_str(), field.meaning)))
         .collect();
     rows.sort_unstable();
     let mut table = String::from("| field | | meaning |\n|---|---|---|\n");
-    for (path, answer, meaning) in rows {
-        writeln!(table, "| `{path}` | {answer} | {meaning} |").expect("a string takes every line");
+    for (path, handling, meaning) in rows {
+        writeln!(table, "| `{path}` | {handling} | {meaning} |")
+            .expect("a string takes every line");
     }
     table
 }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use dialects::field::{Field, Kind};
+use dialects::field::{Field, FieldType};
 use dialects::openmpi_v1alpha1::{RESOURCE, fields};
 use serde_json::{Map, Value, json};
 
@@ -34,9 +34,9 @@ fn flag(name: &'static str, field: &'static Field) -> Arg {
         .value_name("VALUE")
         .help(field.meaning)
         .required(field.shape.is_required);
-    match field.shape.kind {
-        Kind::List(_) => flag.value_parser(list),
-        Kind::Any => flag
+    match field.shape.field_type {
+        FieldType::List(_) => flag.value_parser(list),
+        FieldType::Any => flag
             .value_parser(text)
             .num_args(0..=1)
             .default_missing_value("true"),

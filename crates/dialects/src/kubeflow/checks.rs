@@ -1,9 +1,9 @@
 //! What is wrong with an MPIJob of kubeflow.org in any version. Judges values; what is legal in one
 //! version only is for its dialect.
 
-use crate::{FieldError, muster_fields};
+use crate::{FieldError, RESOURCES, muster_fields};
 
-use super::RESOURCE;
+use super::GROUP;
 use super::wire::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 
 /// More workers than this fit neither the host list's ConfigMap nor, for most names, a name.
@@ -124,7 +124,9 @@ pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
     if !spec.muster.dialect.is_empty() {
         let path = "spec.muster.dialect";
-        let names: Vec<&str> = RESOURCE.dialects.iter().map(|row| row.name).collect();
+        let versions = RESOURCES.iter().filter(|row| row.group == GROUP);
+        let names = versions.flat_map(|row| row.dialects).map(|row| row.name);
+        let names: Vec<&str> = names.collect();
         word(path, &spec.muster.dialect, &names, errors);
     }
     main_container(job, errors);

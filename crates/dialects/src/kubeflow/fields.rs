@@ -1,12 +1,14 @@
 //! The fields of kubeflow.org's MPIJob that mean the same in every version, its status, and the resource
 //! itself. What a field means in one version only is in the `fields.rs` of that version.
 
+use contract::labels::OPERATOR_NAME;
+
 use super::checks::{AT_STARTUP, CLEAN_POLICIES, MPIS, WAIT_FOR_WORKERS};
 use super::rules;
 use crate::definition::{Definition, TIMES};
 use crate::field::Literal::Boolean;
 use crate::field::{
-    BOOLEAN, Field, INT32, INT64, Kind, OBJECT, Shape, TEMPLATE, TEXT, TIME, fields,
+    BOOLEAN, Field, FieldType, INT32, INT64, OBJECT, Shape, TEMPLATE, TEXT, TIME, fields,
 };
 use crate::muster_status::TRUTH_VALUES;
 
@@ -50,7 +52,7 @@ pub(crate) const SHARED: &[Field] = fields! {
         => "How many pods the scheduler must place at once. The launcher and all workers if not set.";
     Honoured "spec.runPolicy.schedulingPolicy.queue": TEXT, r#""q""#
         => "Queue of the pod group. Immutable in v1.";
-    Honoured "spec.runPolicy.schedulingPolicy.minResources": Shape::of(Kind::AnyObject), r#"{"cpu": "1"}"#
+    Honoured "spec.runPolicy.schedulingPolicy.minResources": Shape::of(FieldType::AnyObject), r#"{"cpu": "1"}"#
         => "Resources that must be free for the pod group, by name, or by name under `requests`. The sum over the templates if not set.";
     Honoured "spec.runPolicy.schedulingPolicy.priorityClass": TEXT, r#""p""#
         => "Priority class of the pod group.";
@@ -67,11 +69,11 @@ const STATUS: &[Field] = fields! {
     "status.replicaStatuses[*].succeeded": INT32 => "";
     "status.replicaStatuses[*].failed": INT32 => "";
     "status.replicaStatuses[*].selector": TEXT => "";
-    "status.replicaStatuses[*].labelSelector": Shape::of(Kind::AtomicObject) => "";
-    "status.replicaStatuses[*].labelSelector.matchLabels": Shape::of(Kind::MapOf(&TEXT)) => "";
+    "status.replicaStatuses[*].labelSelector": Shape::of(FieldType::AtomicObject) => "";
+    "status.replicaStatuses[*].labelSelector.matchLabels": Shape::of(FieldType::MapOf(&TEXT)) => "";
     "status.replicaStatuses[*].labelSelector.matchExpressions[].key": TEXT.required() => "";
     "status.replicaStatuses[*].labelSelector.matchExpressions[].operator": TEXT.required() => "";
-    "status.replicaStatuses[*].labelSelector.matchExpressions[].values": Shape::of(Kind::List(Some(&TEXT)))
+    "status.replicaStatuses[*].labelSelector.matchExpressions[].values": Shape::of(FieldType::List(Some(&TEXT)))
         => "";
 };
 
@@ -80,10 +82,10 @@ pub(crate) const DEFINITION: Definition = Definition {
     description: "A program that runs under mpirun: one launcher and its workers.",
     is_installed: true,
     labels: &[
-        ("app", "mpi-operator"),
+        ("app", OPERATOR_NAME),
         ("app.kubernetes.io/component", "mpijob"),
-        ("app.kubernetes.io/name", "mpi-operator"),
-        ("kustomize.component", "mpi-operator"),
+        ("app.kubernetes.io/name", OPERATOR_NAME),
+        ("kustomize.component", OPERATOR_NAME),
     ],
     short_names: &[],
     scale: Some((

@@ -7,23 +7,23 @@ use super::lower::{GPUS_MAX, WORKERS_MAX};
 use super::types::UNSET;
 use crate::definition::{Definition, LABELS, Rule, TIMES};
 use crate::field::Literal::{EmptyList, Number, Text};
-use crate::field::{self, Field, INT32, Kind, Shape, fields};
+use crate::field::{self, Field, FieldType, INT32, Shape, fields};
 
 const NULL: field::Literal = Text(UNSET);
 /// The cost of a rule is estimated from the longest text there may be.
 const REQUIRED: Shape = field::TEXT.not_empty().max_length(1024).immutable();
 const TEXT: Shape = REQUIRED.or(NULL);
-const INTEGER: Shape = Shape::of(Kind::IntOrText).at_least(0).immutable();
+const INTEGER: Shape = Shape::of(FieldType::IntOrText).at_least(0).immutable();
 const COUNT: Shape = INTEGER.max_length(10).matching("^(null|[0-9]+)$");
 const ID: Shape = COUNT.between(0, i32::MAX as i64).or(NULL);
 /// A quantity as Kubernetes reads it, or `null`.
-const QUANTITY: Shape = Shape::of(Kind::IntOrText)
+const QUANTITY: Shape = Shape::of(FieldType::IntOrText)
     .max_length(64)
     .matching(r"^(null|(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?)$")
     .or(NULL)
     .immutable();
 const S3_ADDRESS: Shape = TEXT.matching("^(null|s3://[A-Za-z0-9._-]+(/.*)?)$");
-const OBJECTS: Shape = Shape::of(Kind::List(Some(&Shape::of(Kind::AnyObject))))
+const OBJECTS: Shape = Shape::of(FieldType::List(Some(&Shape::of(FieldType::AnyObject))))
     .max_items(64)
     .or(EmptyList);
 
@@ -81,7 +81,7 @@ pub const FIELDS: &[Field] = fields! {
         => "More volumes of the pods.";
     Honoured "spec.volumeMounts": OBJECTS, r#"[{"name": "v", "mountPath": "/v"}]"#
         => "More mounts of the job's container and of the sidecar.";
-    Honoured "spec.useHostNetwork": Shape::of(Kind::Any).or(Text("false")), r#""TRUE""#
+    Honoured "spec.useHostNetwork": Shape::of(FieldType::Any).or(Text("false")), r#""TRUE""#
         => "Workers, not the master, use the network of their node, at most one worker per node, because each sshd listens on port 2022. Takes true, \"true\" in any case, or a number other than 0.";
 };
 

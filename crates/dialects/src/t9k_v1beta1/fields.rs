@@ -3,14 +3,14 @@
 
 use super::lower::{PRIORITIES, REPLICA_TYPES, RESTART_POLICIES, WORKERS_MAX};
 use crate::definition::{Definition, LABELS, Rule};
-use crate::field::{BOOLEAN, Field, INT32, Kind, LIST, OBJECT, Shape, TEMPLATE, TEXT, fields};
+use crate::field::{BOOLEAN, Field, FieldType, INT32, LIST, OBJECT, Shape, TEMPLATE, TEXT, fields};
 use crate::muster_fields::TRANSPORT;
 
 /// The cost of a rule over a list is estimated from the longest list there may be.
 const CONTAINERS: Shape = LIST.max_items(64);
 const CONTAINER_NAME: Shape = TEXT.max_length(63);
-const WORDS: Shape = Shape::of(Kind::List(Some(&TEXT.max_length(4096)))).max_items(256);
-const PARAMETERS: Shape = Shape::of(Kind::MapOf(&TEXT));
+const WORDS: Shape = Shape::of(FieldType::List(Some(&TEXT.max_length(4096)))).max_items(256);
+const PARAMETERS: Shape = Shape::of(FieldType::MapOf(&TEXT));
 const REPLICAS: Shape = INT32.between(1, WORKERS_MAX);
 const REPLICA_TYPE: Shape = TEXT.one_of(&REPLICA_TYPES).required();
 const ABSOLUTE_PATH: Shape = TEXT.matching("^/");
@@ -55,7 +55,7 @@ pub(super) const FIELDS: &[Field] = fields! {
         => "Third shape: when a container that ended is restarted. OnFailure if not set.";
     Honoured "spec.replicaSpecs[].restartPolicy.limit": INT32.at_least(0), "4"
         => "Third shape: how often containers are restarted, over the whole job. Never if not set.";
-    Honoured "spec.replicaSpecs[].template": Shape::of(Kind::Template { is_partial: true }), r#"{"spec": {"containers": [{"name": "worker", "image": "b"}]}}"#
+    Honoured "spec.replicaSpecs[].template": Shape::of(FieldType::Template { is_partial: true }), r#"{"spec": {"containers": [{"name": "worker", "image": "b"}]}}"#
         => "Third shape: the same as worker.template. The launcher may have its own.";
     "spec.replicaSpecs[].template.spec.containers": CONTAINERS => "";
     "spec.replicaSpecs[].template.spec.containers[].name": CONTAINER_NAME => "";
