@@ -1,6 +1,6 @@
 //! How a process ended that is not our child. Decides nothing: Linux 6.15 and later keep the status for
-//! whoever holds a handle, from when the parent has collected the process; before that only a process
-//! that its parent has not yet collected can be read, which is a race that is sometimes lost.
+//! whoever holds a handle, from when the parent has collected the process. Until then the status can be
+//! read from the process table; on older kernels, that is a race which is sometimes lost.
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -56,6 +56,7 @@ pub(crate) fn ending(handle: impl AsFd, process: &Process) -> Option<Ending> {
         // It may have been collected while we looked.
         .or_else(|| kept_by_kernel(&handle))
 }
+
 #[expect(
     unsafe_code,
     reason = "no crate of ours wraps this ioctl, and nothing else tells how a stranger ended"

@@ -229,14 +229,8 @@ impl RankWatch {
     }
 }
 
-/// The end of a rank: kernels that keep how it ended do so when its parent has collected it.
 fn end_of(handle: &OwnedFd) -> PollFd<'_> {
-    let zombie = if exit_info::is_kept() {
-        PollFlags::empty()
-    } else {
-        PollFlags::IN
-    };
-    PollFd::new(handle, zombie)
+    PollFd::new(handle, PollFlags::IN)
 }
 
 /// Which rank a process is, and its handle. What a rank starts inherits its variables.
