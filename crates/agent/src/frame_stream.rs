@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use contract::protocol::{ALPN, PEER_SILENCE_MAX, PING_INTERVAL};
@@ -45,11 +44,6 @@ impl FrameStream {
         }
     }
 
-    /// What to poll for; `read` is false while what was read has nowhere to go.
-    pub(crate) fn interest(&self, read: bool) -> PollFlags {
-        self.socket.interest(read)
-    }
-
     /// Reads and writes what poll found possible.
     pub(crate) fn pump(&mut self, ready: PollFlags) -> Result<(), StreamError> {
         self.socket.read(ready)?;
@@ -72,11 +66,6 @@ impl FrameStream {
         self.socket.send(&frame.encode())
     }
 
-    /// Bytes wait for the socket: the caller should not produce more of them.
-    pub(crate) fn has_backlog(&self) -> bool {
-        self.socket.has_backlog()
-    }
-
     /// Sends a ping when one is due, and fails if the peer was silent for too long while we listened.
     /// Returns how long until the next ping.
     pub(crate) fn keep_alive(&mut self, listening: bool) -> Result<Duration, StreamError> {
@@ -93,11 +82,5 @@ impl FrameStream {
     /// Sends what is queued and closes the connection, within a deadline.
     pub(crate) fn close(self, until: Instant) {
         self.socket.close(until);
-    }
-}
-
-impl AsFd for FrameStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }

@@ -6,17 +6,15 @@
 mod probe;
 mod probe_state;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
-use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::hosts::{Host, HostsFile, Listing};
-use crate::poll::poll;
 use crate::signals::Signals;
 use crate::termination_log;
 use crate::{host_lists, settings};
@@ -65,6 +63,7 @@ pub(crate) struct Wait {
     probe: Arc<Probe>,
     file: HostsFile,
     probers: Probers,
+    workers: Workers,
     /// The number of workers, once it is known.
     asked: Option<usize>,
     /// How long all workers have to answer; no limit if absent.
@@ -80,7 +79,8 @@ impl Wait {
         let ssh_patience = settings::seconds(env::SSH_PATIENCE);
         Ok(Self {
             begun: Instant::now(),
-            probers: Probers::new(probe.clone())?,
+            probers: Probers::new(probe.clone()),
+            workers: Workers::default(),
             probe,
             file: HostsFile::of_environment(),
             asked: None,
@@ -105,8 +105,8 @@ impl Wait {
         loop {
             let Listing { hosts, workers } = self.file.listing();
             self.asked = workers;
-            self.probers.list(hosts)?;
-            let answered = self.workers().answered();
+            self.workers.list(hosts);
+            let answered = self.workers.answered();
             if self.asked.is_some_and(|asked| answered.len() >= asked) {
                 return Ok(End::AllAnswered(answered));
             }
@@ -115,17 +115,11 @@ impl Wait {
             }
             if let Some(line) = self.reason_to_let_go() {
                 eprintln!("muster-agent: {line}");
-                return Ok(End::LetGo(self.workers().listed()));
+                return Ok(End::LetGo(self.workers.listed()));
             }
-            let workers = self.probers.workers();
-            self.progress.tell(&workers, self.asked);
-            drop(workers);
-            let mut fds = [
-                PollFd::new(signals, PollFlags::IN),
-                PollFd::new(self.probers.news(), PollFlags::IN),
-            ];
-            poll(&mut fds, LOOK_INTERVAL)?;
-            self.probers.take_news();
+            self.progress.tell(&self.workers, self.asked);
+            self.probers.probe_due(&mut self.workers)?;
+            self.probers.wait(&mut self.workers, LOOK_INTERVAL);
             let ends = |signal: &i32| ![SIGUSR1, SIGUSR2].contains(signal);
             if let Some(signal) = signals.take().into_iter().find(ends) {
                 return Ok(End::Signal(signal));
@@ -133,15 +127,11 @@ impl Wait {
         }
     }
 
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.probers.workers()
-    }
-
     fn reason_to_let_go(&self) -> Option<String> {
         let (Probe::Ssh { ports }, Some(asked)) = (&*self.probe, self.asked) else {
             return None;
         };
-        let workers = self.workers();
+        let workers = &self.workers;
         let hopeless = workers.hopeless(self.ssh_patience, asked)?;
         let reason = workers.reason.as_deref();
         Some(let_go(&hopeless, ports, self.ssh_patience, reason))
@@ -149,11 +139,11 @@ impl Wait {
 
     /// Reports which workers are missing, and writes a report. Returns the exit code.
     pub(crate) fn give_up(&self, verdict: RunVerdict, exit: u8) -> u8 {
-        let workers = self.workers();
+        let workers = &self.workers;
         let message = format!(
             "gave up after {} s {}",
             self.begun.elapsed().as_secs(),
-            waiting_for(&workers, self.asked)
+            waiting_for(workers, self.asked)
         );
         eprintln!("muster-agent: {message}");
         let report = AgentReport {

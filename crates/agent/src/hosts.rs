@@ -16,42 +16,32 @@ const REREAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub(crate) struct Host {
     /// As the operator wrote it.
-    pub name: String,
+    pub(crate) name: String,
     /// `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
-    pub address: String,
+    pub(crate) address: String,
 }
 
 /// Why a name has no address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum HostsError {
-    /// The list has no such worker.
+pub(crate) enum HostsError {
     #[error("{name} is not among the {known} workers listed in {file}")]
     Unknown {
-        /// Asked for.
         name: String,
-        /// Length of the list.
         known: usize,
-        /// Where the list is.
         file: String,
     },
     /// Workers that share an address can be told apart by name only.
     #[error("{0} is the address of more than one worker; use their names")]
     Ambiguous(String),
-    /// The operator did not write this line.
     #[error("the address of {name} in the hosts file is {address:?}, not an IP address")]
-    NotAnAddress {
-        /// Whose line.
-        name: String,
-        /// The second word of the line.
-        address: String,
-    },
+    NotAnAddress { name: String, address: String },
 }
 
 /// The lines of a list. Skips what is not `NAME ADDRESS`, since a list may be incomplete while it is being
 /// written.
-pub fn parse(text: &str) -> Vec<Host> {
+pub(crate) fn parse(text: &str) -> Vec<Host> {
     let complete = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
@@ -76,16 +66,16 @@ fn parse_workers(text: &str) -> Option<usize> {
 
 /// The list, and how long it will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// The workers that are listed now.
-    pub hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Host>,
     /// By the list itself, else by the pod's environment.
-    pub workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
 }
 
 impl Host {
     /// The socket address, with the default port where the line has none.
-    pub fn socket_address(&self, default_port: u16) -> Result<SocketAddr, HostsError> {
+    pub(crate) fn socket_address(&self, default_port: u16) -> Result<SocketAddr, HostsError> {
         let bare = self.address.trim_start_matches('[').trim_end_matches(']');
         if let Ok(ip) = bare.parse::<IpAddr>() {
             return Ok(SocketAddr::new(ip, default_port));
@@ -97,12 +87,12 @@ impl Host {
     }
 
     /// The address without the port.
-    pub fn ip(&self) -> Result<IpAddr, HostsError> {
+    pub(crate) fn ip(&self) -> Result<IpAddr, HostsError> {
         Ok(self.socket_address(0)?.ip())
     }
 
     /// The port that the line has, if any.
-    pub fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         let port = self.socket_address(0).ok()?.port();
         (port != 0).then_some(port)
     }
@@ -112,20 +102,20 @@ impl Host {
     }
 
     /// The name up to its first dot.
-    pub fn short_name(&self) -> &str {
+    pub(crate) fn short_name(&self) -> &str {
         first_label(&self.name)
     }
 }
 
 /// Whether another worker of the list has the same address.
-pub fn shares_address(hosts: &[Host], host: &Host) -> bool {
+pub(crate) fn shares_address(hosts: &[Host], host: &Host) -> bool {
     let ip = host.ip().ok();
     ip.is_some_and(|ip| hosts.iter().any(|other| other != host && other.has_ip(ip)))
 }
 
 /// Whether this is an address of this pod: on a node's network, a worker's address may be. Loopback does
 /// not count.
-pub fn is_own(ip: IpAddr) -> bool {
+pub(crate) fn is_own(ip: IpAddr) -> bool {
     !ip.is_loopback() && UdpSocket::bind((ip, 0)).is_ok()
 }
 
@@ -134,7 +124,7 @@ fn first_label(name: &str) -> &str {
 }
 
 /// Finds a worker by its name, a longer name whose first label it is, or its address.
-pub fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, HostsError> {
+pub(crate) fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, HostsError> {
     if let Ok(ip) = wanted.parse::<IpAddr>() {
         let mut with_ip = hosts.iter().filter(|host| host.has_ip(ip));
         let first = with_ip.next();
@@ -149,24 +139,24 @@ pub fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, Hos
 }
 
 /// The list on disk.
-pub struct HostsFile {
+pub(crate) struct HostsFile {
     path: PathBuf,
 }
 
 impl HostsFile {
     /// The one that the environment names.
-    pub fn of_environment() -> Self {
+    pub(crate) fn of_environment() -> Self {
         let path = settings::path(env::HOSTS_FILE, files::HOSTS_PATH);
         Self { path }
     }
 
     /// The workers that are listed now; none as long as the file does not exist.
-    pub fn read(&self) -> Vec<Host> {
+    pub(crate) fn read(&self) -> Vec<Host> {
         self.listing().hosts
     }
 
     /// The whole list as it is now.
-    pub fn listing(&self) -> Listing {
+    pub(crate) fn listing(&self) -> Listing {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         Listing {
             hosts: parse(&text),
@@ -175,7 +165,7 @@ impl HostsFile {
     }
 
     /// Finds a worker. Waits for its line as long as the list is not complete.
-    pub fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
+    pub(crate) fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
         loop {
             let Listing { hosts, workers } = self.listing();
             if let Some(host) = find(&hosts, wanted)? {

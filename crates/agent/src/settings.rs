@@ -7,44 +7,44 @@ use std::time::Duration;
 use contract::{env, protocol};
 
 /// The value of a variable, unless it is empty or not text.
-pub fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// A path from a variable, or the usual one.
-pub fn path(name: &str, default: &str) -> PathBuf {
+pub(crate) fn path(name: &str, default: &str) -> PathBuf {
     variable(name).map_or_else(|| default.into(), PathBuf::from)
 }
 
 /// Nobody waits longer, and the clock does not overflow.
-pub const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A whole number of seconds from a variable; what is not a number is as good as not set.
-pub fn seconds(name: &str) -> Option<Duration> {
+pub(crate) fn seconds(name: &str) -> Option<Duration> {
     let seconds = variable(name)?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(WAIT_MAX))
 }
 
 /// Time between SIGTERM and SIGKILL.
-pub fn grace() -> Duration {
+pub(crate) fn grace() -> Duration {
     seconds(env::GRACE).unwrap_or(Duration::from_secs(5))
 }
 
 /// Port of hosts that are listed without one.
-pub fn port() -> u16 {
+pub(crate) fn port() -> u16 {
     variable(env::PORT)
         .and_then(|port| port.trim().parse().ok())
         .unwrap_or(protocol::AGENT_PORT)
 }
 
 /// Ranks per host.
-pub fn slots() -> usize {
+pub(crate) fn slots() -> usize {
     variable(env::SLOTS)
         .and_then(|slots| slots.trim().parse().ok())
         .unwrap_or(1)
 }
 
 /// How many workers the job asked for when its pods were made, if the operator said so.
-pub fn workers() -> Option<usize> {
+pub(crate) fn workers() -> Option<usize> {
     variable(env::WORKERS)?.trim().parse().ok()
 }

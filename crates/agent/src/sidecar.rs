@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -41,8 +41,14 @@ struct Options {
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let options = Options::parse(words)?;
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let worker = Worker::new(&options.signal_dir)?;
-    let (exit, why) = match attend(&options, &worker, &signals) {
+    let files = std::env::current_dir()?.join(&options.signal_dir);
+    fs::create_dir_all(&files).with_context(|| format!("cannot make {}", files.display()))?;
+    // The worker's script looks for files of these names.
+    let tell = |what: &str, why: &str| {
+        let file = files.join(what);
+        fs::write(&file, why).with_context(|| format!("cannot write {}", file.display()))
+    };
+    let (exit, why) = match attend(&options, &signals, || tell(MAY_START, "")) {
         Ok(exit) => (exit, String::new()),
         Err(error) => (EXIT_FAILED, format!("{error:#}")),
     };
@@ -50,10 +56,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         report(&why);
     }
     // Last, because the worker ends with this file, and may print what it holds.
-    worker.tell(MUST_END, &why).map(|()| exit)
+    tell(MUST_END, &why).map(|()| exit)
 }
 
-fn attend(options: &Options, worker: &Worker, signals: &Signals) -> Result<u8> {
+fn attend(
+    options: &Options,
+    signals: &Signals,
+    let_worker_start: impl FnOnce() -> Result<()>,
+) -> Result<u8> {
     let transfers = options.download.is_some() || options.upload.is_some();
     let store = transfers.then(s3::Store::of_environment).transpose()?;
     // What would fail at the end fails now, while nothing is lost by it.
@@ -77,7 +87,7 @@ fn attend(options: &Options, worker: &Worker, signals: &Signals) -> Result<u8> {
             began.elapsed().as_secs_f64()
         );
     }
-    worker.tell(MAY_START, "")?;
+    let_worker_start()?;
     println!("ready; waiting for the end of {}", options.job);
     let end = watch.until_end();
     println!("the job is over: {end}");
@@ -162,25 +172,6 @@ impl Options {
             settings::variable(env::POD).with_context(|| format!("{} names no pod", env::POD))?;
         let address = address.trim_end_matches('/');
         Ok(format!("{address}/{}/{}/{pod}", self.namespace, self.job))
-    }
-}
-
-/// The worker's script, which looks for two files.
-struct Worker {
-    signals: PathBuf,
-}
-
-impl Worker {
-    fn new(signal_dir: &str) -> Result<Self> {
-        let signals = std::env::current_dir()?.join(signal_dir);
-        fs::create_dir_all(&signals)
-            .with_context(|| format!("cannot make {}", signals.display()))?;
-        Ok(Self { signals })
-    }
-
-    fn tell(&self, what: &str, why: &str) -> Result<()> {
-        let file = self.signals.join(what);
-        fs::write(&file, why).with_context(|| format!("cannot write {}", file.display()))
     }
 }
 

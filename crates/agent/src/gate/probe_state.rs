@@ -1,13 +1,11 @@
 //! What the gate knows of all workers, and the threads that probe them. Decides which worker is probed
 //! next and when everyone has answered; must not know how a worker is probed.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rustix::event::{EventfdFlags, eventfd};
 
 use super::probe::{Probe, ProbeError};
 use crate::hosts::Host;
@@ -16,8 +14,6 @@ use crate::hosts::Host;
 const PROBERS_MAX: usize = 64;
 /// A worker that did not answer is probed again after this long.
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
-/// No thread waits longer than this for work, in case it missed a wake-up.
-const IDLE_MAX: Duration = Duration::from_secs(1);
 const THREAD_STACK_BYTES: usize = 256 * 1024;
 
 /// A worker that fails in another way than by refusing gets this many times as long: packets may be
@@ -151,122 +147,79 @@ impl Workers {
         Some(hopeless)
     }
 
-    /// The worker to probe now, or how long until one is due.
-    fn next(&mut self) -> Result<Host, Duration> {
-        let states = self.states.iter_mut();
-        let due = states.filter_map(|state| Some((state.due?, state)));
-        let Some((when, state)) = due.min_by_key(|(when, _)| *when) else {
-            return Err(IDLE_MAX);
-        };
-        let wait = when.saturating_duration_since(Instant::now());
-        if !wait.is_zero() {
-            return Err(wait);
-        }
+    /// A worker to probe now.
+    fn next(&mut self) -> Option<Host> {
+        let now = Instant::now();
+        let is_due = |state: &&mut WorkerState| state.due.is_some_and(|due| due <= now);
+        let state = self.states.iter_mut().find(is_due)?;
         state.due = None;
-        Ok(state.host.clone())
+        Some(state.host.clone())
     }
 }
 
-/// What all threads share.
-struct Shared {
-    workers: Mutex<Workers>,
-    /// A worker may be due, or no more are to be probed.
-    work: Condvar,
-    /// Readable once a worker has answered.
-    news: OwnedFd,
-    closed: AtomicBool,
-}
+type Answer = (Host, Result<(), ProbeError>);
 
-/// The workers, and threads that probe them until this is dropped.
+/// Threads that probe workers until this is dropped.
 pub(super) struct Probers {
-    shared: Arc<Shared>,
     probe: Arc<Probe>,
+    due: Sender<Host>,
+    /// Where threads take what is due, and leave answers.
+    ends: (Arc<Mutex<Receiver<Host>>>, Sender<Answer>),
+    answers: Receiver<Answer>,
     started: usize,
 }
 
-impl Drop for Probers {
-    /// A thread that is probing right now ends after that.
-    fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::SeqCst);
-        self.shared.work.notify_all();
-    }
-}
-
 impl Probers {
-    pub(super) fn new(probe: Arc<Probe>) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            workers: Mutex::default(),
-            work: Condvar::new(),
-            news: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            closed: AtomicBool::new(false),
-        });
-        Ok(Self {
-            shared,
+    pub(super) fn new(probe: Arc<Probe>) -> Self {
+        let (due, take) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        Self {
             probe,
+            due,
+            ends: (Arc::new(Mutex::new(take)), answer),
+            answers,
             started: 0,
-        })
+        }
     }
 
-    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.shared.workers()
-    }
-
-    pub(super) fn news(&self) -> &OwnedFd {
-        &self.shared.news
-    }
-
-    /// Starts as many threads as there are workers, up to a limit.
-    pub(super) fn list(&mut self, hosts: Vec<Host>) -> Result<()> {
-        let wanted = hosts.len().min(PROBERS_MAX);
-        self.workers().list(hosts);
-        self.shared.work.notify_all();
-        while self.started < wanted {
-            let (shared, probe) = (self.shared.clone(), self.probe.clone());
+    /// Probes every worker that is due. Starts a thread for each worker, up to a limit.
+    pub(super) fn probe_due(&mut self, workers: &mut Workers) -> Result<()> {
+        while let Some(host) = workers.next() {
+            self.due.send(host)?;
+        }
+        while self.started < workers.known().min(PROBERS_MAX) {
+            let (probe, (due, answers)) = (self.probe.clone(), self.ends.clone());
             std::thread::Builder::new()
                 .stack_size(THREAD_STACK_BYTES)
-                .spawn(move || shared.run(&probe))?;
+                .spawn(move || {
+                    let next = || due.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    while let Ok(host) = next() {
+                        let answer = probe.run(&host);
+                        if answers.send((host, answer)).is_err() {
+                            return;
+                        }
+                    }
+                })?;
             self.started += 1;
         }
         Ok(())
     }
 
-    /// Forgets that there was news.
-    pub(super) fn take_news(&self) {
-        let mut count = [0; 8];
-        // Nothing to read is no news.
-        let _ = rustix::io::read(self.news(), &mut count[..]);
-    }
-}
-
-impl Shared {
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, probe: &Probe) {
-        while let Some(host) = self.next() {
-            let answer = probe.run(&host);
-            let answered = answer.is_ok();
-            self.workers().note(&host, answer);
-            if answered {
-                // Full means that there is news already.
-                let _ = rustix::io::write(&self.news, &1_u64.to_ne_bytes());
-            }
+    /// Notes what the threads found out, until a worker has answered or the time is over.
+    pub(super) fn wait(&self, workers: &mut Workers, time: Duration) {
+        let until = Instant::now() + time;
+        let mut answered = false;
+        loop {
+            let left = match answered {
+                true => Duration::ZERO,
+                false => until.saturating_duration_since(Instant::now()),
+            };
+            let Ok((host, answer)) = self.answers.recv_timeout(left) else {
+                return;
+            };
+            answered |= answer.is_ok();
+            workers.note(&host, answer);
         }
-    }
-
-    fn next(&self) -> Option<Host> {
-        let mut workers = self.workers();
-        while !self.closed.load(Ordering::SeqCst) {
-            match workers.next() {
-                Ok(host) => return Some(host),
-                Err(wait) => {
-                    let waited = self.work.wait_timeout(workers, wait.min(IDLE_MAX));
-                    workers = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-            }
-        }
-        None
     }
 }
 
@@ -292,7 +245,7 @@ mod tests {
         assert_eq!(workers.missing(), ["w1"]);
         let moved = workers.next().unwrap();
         assert_eq!(moved.address, "10.0.0.3");
-        assert!(workers.next().is_err(), "w0 need not answer again");
+        assert!(workers.next().is_none(), "w0 need not answer again");
         workers.note(&parse("w1 10.0.0.2\n")[0], Ok(()));
         assert_eq!(workers.missing(), ["w1"], "an answer from where it was");
         workers.note(&moved, Ok(()));

@@ -127,10 +127,7 @@ impl Client {
             ("list-type", "2"),
             ("prefix", prefix),
         ]);
-        let list = Operation {
-            query: &query,
-            ..Operation::new("GET", bucket, "")
-        };
+        let list = Operation::new("GET", bucket, "").query(&query);
         let text = self.ask(list, None)?.text(ANSWER_BYTES_MAX)?;
         let is_encoded = xml::first(&text, "EncodingType").as_deref() == Some("url");
         let mut keys = Vec::new();
@@ -173,17 +170,11 @@ impl Client {
     }
 
     fn put_in_parts(&self, bucket: &str, key: &str, file: &File, length: u64) -> Result<()> {
-        let begin = Operation {
-            query: &[("uploads", "")],
-            ..Operation::new("POST", bucket, key)
-        };
+        let begin = Operation::new("POST", bucket, key).query(&[("uploads", "")]);
         let text = self.ask(begin, None)?.text(ANSWER_BYTES_MAX)?;
         let upload = xml::first(&text, "UploadId").context("the store gave the upload no ID")?;
         let query = [("uploadId", upload.as_str())];
-        let of_upload = |method| Operation {
-            query: &query,
-            ..Operation::new(method, bucket, key)
-        };
+        let of_upload = |method| Operation::new(method, bucket, key).query(&query);
         let done = self
             .send_parts(of_upload("PUT"), file, length)
             .and_then(|parts| self.complete(of_upload("POST"), &parts));
@@ -203,11 +194,7 @@ impl Client {
             let part = Part::new(file, from, size.min(length - from))?;
             let number = (index + 1).to_string();
             let query = [&[("partNumber", number.as_str())], put.query].concat();
-            let put = Operation {
-                query: &query,
-                ..put
-            };
-            let answer = super::retry(|| self.ask(put, Some(&part)))?;
+            let answer = super::retry(|| self.ask(put.query(&query), Some(&part)))?;
             let tag = answer
                 .header("etag")
                 .context("the store gave a part no tag")?;
@@ -327,6 +314,13 @@ impl<'a> Operation<'a> {
             key,
             query: &[],
         }
+    }
+
+    fn query<'b>(self, query: &'b [(&'b str, &'b str)]) -> Operation<'b>
+    where
+        'a: 'b,
+    {
+        Operation { query, ..self }
     }
 }
 

@@ -266,7 +266,7 @@ impl<'s> Session<'s> {
             if let Some(ending) = self.child.exit.ending() {
                 self.settle(ending)?;
                 let drained = self.child.stdout.is_none() && self.child.stderr.is_none();
-                if drained && !self.stream.has_backlog() {
+                if drained && !self.stream.socket.has_backlog() {
                     return self.finish(ending);
                 }
             }
@@ -294,7 +294,7 @@ impl<'s> Session<'s> {
     fn finish(mut self, ending: Ending) -> Result<(), SessionEnd> {
         self.report_ranks()?;
         self.stream.send(&Frame::Exit(ending))?;
-        while self.stream.has_backlog() {
+        while self.stream.socket.has_backlog() {
             self.linger()?;
         }
         self.finished = true;
@@ -307,7 +307,10 @@ impl<'s> Session<'s> {
     /// Waits for the peer with nothing more to say.
     fn linger(&mut self) -> Result<(), SessionEnd> {
         let left = self.stream.keep_alive(true)?;
-        let mut fds = [PollFd::new(&self.stream, self.stream.interest(true))];
+        let mut fds = [PollFd::new(
+            &self.stream.socket,
+            self.stream.socket.interest(true),
+        )];
         poll(&mut fds, left)?;
         let ready = fds[0].revents();
         self.stream.pump(ready)?;
@@ -342,7 +345,7 @@ impl<'s> Session<'s> {
     }
 
     fn wait(&self, listening: bool, wait: Duration) -> Result<[PollFlags; 5], SessionEnd> {
-        let room = !self.stream.has_backlog();
+        let room = !self.stream.socket.has_backlog();
         let unused = PollFlags::empty();
         let output = if room { PollFlags::IN } else { unused };
         let input = if self.input.is_empty() {
@@ -351,7 +354,7 @@ impl<'s> Session<'s> {
             PollFlags::OUT
         };
         let mut fds = vec![
-            PollFd::new(&self.stream, self.stream.interest(listening)),
+            PollFd::new(&self.stream.socket, self.stream.socket.interest(listening)),
             PollFd::new(&self.shared.stopping, PollFlags::IN),
         ];
         let mut places = [0; 3];
