@@ -74,7 +74,7 @@ impl Cluster {
         let mut child = command.spawn().context("starting kubectl")?;
         let mut stdin = child.stdin.take().expect("its input was piped");
         let input = input.to_owned();
-        // From a thread: a kubectl that writes much before it reads all would wait for ever.
+        // From a thread: a kubectl that writes much before it reads all would wait forever.
         let writer = thread::spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
         let output = child.wait_with_output().context("waiting for kubectl")?;
         // A kubectl that refuses its arguments does not read its input.
@@ -152,7 +152,7 @@ pub fn wait_for<T>(
         if Instant::now() >= end {
             return match last_error {
                 Some(error) => Err(error.context(format!("waited {at_most:?} for {what}"))),
-                None => bail!("waited {at_most:?} in vain for {what}"),
+                None => bail!("timed out after {at_most:?}: {what}"),
             };
         }
         thread::sleep(POLL);

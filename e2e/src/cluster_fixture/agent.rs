@@ -1,5 +1,5 @@
 //! Jobs that start without ssh: the images have none, muster's agent starts the ranks. One manifest
-//! for every MPI, in which only the image differs. Decides how such a job is written and how its end
+//! for every MPI, in which only the image differs. Decides how that job is written and how its end
 //! is read; must not know any cluster.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -46,7 +46,7 @@ impl ClusterFixture {
             }
             watching.expect_not_refused(&seen)?;
         }
-        bail!("waited {at_most:?} in vain for {what}");
+        bail!("timed out after {at_most:?}: {what}");
     }
 }
 

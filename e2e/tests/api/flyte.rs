@@ -183,7 +183,7 @@ fn flyte_takes_its_finalizer_off_and_changes_nothing_else() -> Result<()> {
     let again = fixture.await_pods("done", "master", 1)?;
     ensure!(
         uid(&again[0]) == uid(&launcher[0]),
-        "the launcher was made again"
+        "the launcher was recreated"
     );
     operator.assert_alive()
 }

@@ -28,7 +28,7 @@ const REST_MAX: Duration = Duration::from_secs(60);
 /// What two leaders made for a job, in the order in which it was made. A leader that was asleep may
 /// carry out a plan that is older than the other's clean-up, and make workers again: nobody can stop
 /// a request that is on its way. Until the clean-up everything is made once; what lasts is made once
-/// for ever. Returns how many workers came late.
+/// forever. Returns how many workers came late.
 fn assert_made_once(requests: &[Request], job: &Value) -> Result<usize> {
     let (mut made, mut late, mut cleaned) = (BTreeSet::new(), 0, false);
     let about = |request: &&Request| {

@@ -199,7 +199,7 @@ fn a18_a_job_in_a_queue_has_a_group_of_its_scheduler() -> Result<()> {
             "{labels}"
         );
     }
-    // Somebody removes it: it is made again, because the pods still wait in it.
+    // Somebody removes it: the operator recreates it, because the pods still wait in it.
     fixture.api.delete(&format!("{groups}/walk"))?;
     wait_for("another group", SOON, || {
         let again = fixture.api.get(&format!("{groups}/walk"))?;

@@ -73,13 +73,13 @@ fn a_job_made_again_starts_as_fast_where_names_are_cached() -> Result<()> {
             let first = run(fixture, &job)?;
             let second = run(fixture, &job)?;
             say(&format!(
-                "{transport}, cached names: {:.1} s, made again {:.1} s",
+                "{transport}, cached names: {:.1} s, recreated {:.1} s",
                 first.as_secs_f64(),
                 second.as_secs_f64()
             ));
             ensure!(
                 second < first + NOISE,
-                "{transport}: {first:?} at first, {second:?} when it was made again"
+                "{transport}: {first:?} at first, {second:?} when it was recreated"
             );
         }
         server.stop()

@@ -1,5 +1,5 @@
 //! A rank that goes wrong ends the job soon, with the right word, and with who it was: for every MPI,
-//! also where the launcher itself would go on for ever or say something else.
+//! also where the launcher itself would go on forever or say something else.
 
 use std::time::{Duration, SystemTime};
 

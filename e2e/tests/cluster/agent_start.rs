@@ -34,7 +34,7 @@ fn held_job(workers: u32) -> MpiJob {
     agent::job(Mpi::OpenMpi4, workers, &words)
 }
 
-/// Three started while the key was there; the fourth is made again after it has gone.
+/// Three started while the key was there; the fourth is recreated after it has gone.
 #[test]
 fn one_worker_of_four_with_a_missing_key_ends_the_job() -> Result<()> {
     with_cluster("missing-key", |fixture| {

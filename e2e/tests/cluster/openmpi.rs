@@ -145,17 +145,14 @@ fn exit_code(pod: &Value) -> Option<i64> {
 #[test]
 fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
     with_cluster("openmpi-seed", |fixture| {
+        let cluster = &fixture.cluster;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}});
-        fixture.cluster.apply(&namespace.to_string())?;
+        cluster.apply(&namespace.to_string())?;
         make_keys(fixture, "kubeflow", "openmpi-secret")?;
-        let secret = fixture
-            .cluster
-            .get("kubeflow", "secret", "openmpi-secret")?;
+        let secret = cluster.get("kubeflow", "secret", "openmpi-secret")?;
         let file = repository().join("examples/seeds/openmpi.yaml");
-        fixture
-            .cluster
-            .kubectl(&["apply", "-f", &file.to_string_lossy()])?;
+        cluster.kubectl(&["apply", "-f", &file.to_string_lossy()])?;
         let job = Job {
             fixture,
             namespace: "kubeflow".to_owned(),
@@ -168,18 +165,14 @@ fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
             .filter(|line| line.contains("<stdout>") && line.contains("hello world"));
         ensure!(hello.count() == 4, "{said}");
         job.workers_end(4)?;
-        let hostfile = fixture
-            .cluster
-            .get("kubeflow", "configmap", "openmpi-assets")?;
+        let hostfile = cluster.get("kubeflow", "configmap", "openmpi-assets")?;
         let hostfile = &hostfile.context("no assets")?["data"]["hostfile"];
         let line = |index: u32| format!("openmpi-worker-{index}.openmpi.kubeflow slots=1\n");
         ensure!(
             *hostfile == (0..4).map(line).collect::<String>().as_str(),
             "{hostfile}"
         );
-        let wide = fixture
-            .cluster
-            .kubectl(&["get", "pod", "-n", "kubeflow", "-o", "wide"])?;
+        let wide = cluster.kubectl(&["get", "pod", "-n", "kubeflow", "-o", "wide"])?;
         for pod in ["openmpi-master", "openmpi-worker-0", "openmpi-worker-3"] {
             ensure!(wide.contains(pod), "{wide}");
         }
@@ -192,32 +185,24 @@ fn a1_a2_a5_a6_a8_a16_a17_a18_the_quickstart() -> Result<()> {
             "openmpi-job",
         ];
         ensure!(
-            fixture.cluster.kubectl(&log)?.contains("Server listening"),
+            cluster.kubectl(&log)?.contains("Server listening"),
             "sshd's log is gone"
         );
-        let listed = fixture.cluster.kubectl(&["get", "mpi", "-A"])?;
+        let listed = cluster.kubectl(&["get", "mpi", "-A"])?;
         ensure!(
             listed.contains("openmpi.muster.dev/openmpi") && listed.contains("Succeeded"),
             "{listed}"
         );
 
-        fixture
-            .cluster
-            .kubectl(&["delete", "-n", "kubeflow", KIND, "openmpi"])?;
+        cluster.kubectl(&["delete", "-n", "kubeflow", KIND, "openmpi"])?;
         let kinds = "pods,services,configmaps,serviceaccounts,roles,rolebindings";
         wait_for("everything of the job to go", PATIENCE, || {
-            let left = fixture
-                .cluster
-                .kubectl(&["get", kinds, "-n", "kubeflow", "-o", "name"])?;
+            let left = cluster.kubectl(&["get", kinds, "-n", "kubeflow", "-o", "name"])?;
             Ok((!left.contains("openmpi")).then_some(()))
         })?;
-        let kept = fixture
-            .cluster
-            .get("kubeflow", "secret", "openmpi-secret")?;
+        let kept = cluster.get("kubeflow", "secret", "openmpi-secret")?;
         ensure!(kept == secret, "the user's Secret was changed");
-        fixture
-            .cluster
-            .kubectl(&["delete", "namespace", "kubeflow", "--wait=false"])?;
+        cluster.kubectl(&["delete", "namespace", "kubeflow", "--wait=false"])?;
         Ok(())
     })
 }

@@ -180,7 +180,7 @@ fn await_up(state: &State, shape: &Shape, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// A node whose programs cannot run ends itself; waiting for it would be in vain.
+/// A node whose programs cannot run ends itself; waiting longer would not help.
 fn nodes_have_power(state: &State, shape: &Shape) -> Result<()> {
     for node in shape.nodes() {
         if processes::init_of_node(state, node).is_none() {

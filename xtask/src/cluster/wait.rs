@@ -22,7 +22,7 @@ pub(crate) fn until(
     while !holds()? {
         if start.elapsed() > limit {
             bail!(
-                "waited {} s for {what}, in vain; {}",
+                "timed out after {} s: {what}; {}",
                 limit.as_secs(),
                 tail(log)
             );
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_in_vain_shows_the_end_of_the_log() {
+    fn a_timeout_shows_the_end_of_the_log() {
         let log = std::env::temp_dir().join(format!("muster-wait-{}", std::process::id()));
         fs::write(&log, "first\nthe reason\n").expect("the temporary directory is writable");
         let error = until("a miracle", Duration::ZERO, &log, || Ok(false))

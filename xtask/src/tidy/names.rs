@@ -1,5 +1,5 @@
 //! Which files there may be and which must be there: no `mod.rs`, no module whose name says
-//! nothing, the same five files for every dialect, a transcript beside every scenario.
+//! nothing, the same five files for every dialect.
 
 use super::Violation;
 use super::tree::{File, Tree};

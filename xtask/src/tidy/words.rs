@@ -62,6 +62,33 @@ const WORDS: &[Word] = &[
     word(concat!("deb.", "debian.org"), is_ours, REGISTRY),
 ];
 
+/// Phrases that are not English, or that no engineer would search for, and what to write.
+const PHRASES: [(&str, &str); 6] = [
+    (concat!("for ", "ever"), "forever, or without end"),
+    (concat!("as good ", "as"), "nearly, or equal to"),
+    (concat!("made ", "again"), "recreated, or retried"),
+    (concat!("not yet ", "there"), "missing so far"),
+    (concat!("in ", "vain"), "without success"),
+    (concat!("such a ", "job"), "name the job that is meant"),
+];
+
+/// Plain English in code and documents.
+pub(super) fn check_phrases(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let texts = tree.files.iter();
+    for file in texts.filter(|file| matches!(file.extension(), "rs" | "md")) {
+        for (number, line) in file.lines() {
+            let ends = |rest: &str| !rest.starts_with(|char: char| char.is_alphabetic());
+            let has = |phrase: &str| line.split(phrase).skip(1).any(ends);
+            for (phrase, better) in PHRASES.iter().filter(|(phrase, _)| has(phrase)) {
+                let advice = format!("\"{phrase}\": write {better}");
+                found.push(Violation::new(&file.path, number, advice));
+            }
+        }
+    }
+    found
+}
+
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in &tree.files {
@@ -195,6 +222,17 @@ mod tests {
         assert!(
             !breaks("a.rs", concat!("\"target/wo", "rk/x\"")),
             "relative: not of one machine"
+        );
+    }
+
+    #[test]
+    fn a_phrase_that_is_not_english_is_found_in_comments_and_documents() {
+        let text = concat!("It waits for ", "ever.\nFor every job, for every pod.\n");
+        let found = check_phrases(&Tree::of(&[("docs/a.md", text), ("a.yaml", text)]));
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].to_string().starts_with("docs/a.md:1: "),
+            "{found:?}"
         );
     }
 
