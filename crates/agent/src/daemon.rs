@@ -1,20 +1,16 @@
 //! Which commands are an MPI launcher's own daemon on a host. What such a session says about the
 //! job is reliable; any other command (a test of Horovod's, a copy, `hostname`) says nothing.
 
-const DAEMONS: [&str; 5] = [
-    "orted",
-    "prted",
-    "hydra_pmi_proxy",
-    "hydra_bstrap_proxy",
-    "pmi_proxy",
-];
+use contract::mpi::Launcher;
 
 /// The daemon that a shell text starts, if it starts one.
 pub(crate) fn in_command(command: &[u8]) -> Option<&'static str> {
     let between = |byte: &u8| b" ;\"'/()\t\n".contains(byte);
-    command
-        .split(between)
-        .find_map(|word| DAEMONS.into_iter().find(|name| name.as_bytes() == word))
+    let mut daemons = command.split(between).filter_map(|word| {
+        let mut known = Launcher::all().flat_map(|launcher| launcher.daemons);
+        known.find(|name| name.as_bytes() == word)
+    });
+    daemons.next().copied()
 }
 
 #[cfg(test)]

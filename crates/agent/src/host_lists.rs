@@ -8,40 +8,12 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use contract::mpi::HostListSyntax;
 use contract::{env, files};
 
 use crate::hosts::{Host, is_own};
 use crate::settings;
-
-/// How a list says how many ranks a host takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Syntax {
-    /// `HOST slots=N`, for Open MPI.
-    Slots,
-    /// `HOST:N`, for Hydra and Intel.
-    Colon,
-}
-
-impl Syntax {
-    fn of(text: Option<&str>) -> Result<Self> {
-        match text {
-            None | Some("slots") => Ok(Self::Slots),
-            Some("colon") => Ok(Self::Colon),
-            Some(other) => bail!(
-                "{} is {other:?}; slots and colon are known",
-                env::LISTS_SYNTAX
-            ),
-        }
-    }
-
-    fn line(self, host: &str, slots: usize) -> String {
-        match self {
-            Self::Slots => format!("{host} slots={slots}\n"),
-            Self::Colon => format!("{host}:{slots}\n"),
-        }
-    }
-}
 
 /// One host, in both ways of writing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +27,7 @@ pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
     let Some(directory) = settings::variable(env::LISTS_DIR) else {
         return Ok(());
     };
-    let syntax = Syntax::of(settings::variable(env::LISTS_SYNTAX).as_deref())?;
+    let syntax = syntax_of(settings::variable(env::LISTS_SYNTAX).as_deref())?;
     let launcher = launcher()?;
     let workers = workers.iter().map(|worker| {
         Ok(Entry {
@@ -77,6 +49,19 @@ pub(crate) fn write_as_asked(workers: &[Host]) -> Result<()> {
         write_whole(&directory.join(file), &text, mode)?;
     }
     Ok(())
+}
+
+/// The syntax that the operator asked for.
+fn syntax_of(name: Option<&str>) -> Result<HostListSyntax> {
+    let Some(name) = name else {
+        return Ok(HostListSyntax::Slots);
+    };
+    HostListSyntax::from_text(name).with_context(|| {
+        let known = HostListSyntax::ALL
+            .map(HostListSyntax::as_str)
+            .join(" and ");
+        format!("{} is {name:?}; {known} are known", env::LISTS_SYNTAX)
+    })
 }
 
 /// The launcher itself, when it takes ranks too.
@@ -107,9 +92,9 @@ struct Lists {
 
 impl Lists {
     /// An address with colons cannot stand before `:N`.
-    fn hosts(&self, syntax: Option<Syntax>) -> impl Iterator<Item = String> {
+    fn hosts(&self, syntax: Option<HostListSyntax>) -> impl Iterator<Item = String> {
         let word = move |entry: &Entry, by_name: bool| {
-            if by_name || (syntax == Some(Syntax::Colon) && entry.ip.is_ipv6()) {
+            if by_name || (syntax == Some(HostListSyntax::Colon) && entry.ip.is_ipv6()) {
                 entry.name.clone()
             } else {
                 entry.ip.to_string()
@@ -120,22 +105,20 @@ impl Lists {
         launcher.chain(workers.map(move |entry| word(entry, self.by_name)))
     }
 
-    fn list(&self, syntax: Syntax) -> String {
+    fn list(&self, syntax: HostListSyntax) -> String {
         let hosts = self.hosts(Some(syntax));
         hosts.map(|host| syntax.line(&host, self.slots)).collect()
     }
 
-    fn files(&self, syntax: Syntax) -> [(&'static str, String, u32); 4] {
-        let echoes: String = self
-            .hosts(None)
-            .map(|host| format!("echo {host}\n"))
-            .collect();
-        [
-            (files::HOSTFILE, self.list(syntax), 0o444),
-            (files::HOSTFILE_OPENMPI, self.list(Syntax::Slots), 0o444),
-            (files::HOSTFILE_HYDRA, self.list(Syntax::Colon), 0o444),
-            (files::DISCOVER_HOSTS, format!("#!/bin/sh\n{echoes}"), 0o555),
-        ]
+    /// Names, contents and modes.
+    fn files(&self, syntax: HostListSyntax) -> Vec<(&'static str, String, u32)> {
+        let hosts = self.hosts(None);
+        let echoes: String = hosts.map(|host| format!("echo {host}\n")).collect();
+        let of_all = HostListSyntax::ALL.map(|syntax| (syntax.file(), self.list(syntax), 0o444));
+        let mut files = vec![(files::HOSTFILE, self.list(syntax), 0o444)];
+        files.extend(of_all);
+        files.push((files::DISCOVER_HOSTS, format!("#!/bin/sh\n{echoes}"), 0o555));
+        files
     }
 }
 
@@ -176,19 +159,22 @@ mod tests {
 
     #[test]
     fn both_syntaxes_are_there_and_one_is_the_jobs() {
-        let texts = |syntax| lists(&TWO, false).files(syntax).map(|(_, text, _)| text);
+        let texts = |syntax| {
+            let files = lists(&TWO, false).files(syntax).into_iter();
+            files.map(|(_, text, _)| text).collect::<Vec<_>>()
+        };
         let slots = "10.0.0.1 slots=2\n10.0.0.2 slots=2\n";
         let colon = "10.0.0.1:2\n10.0.0.2:2\n";
         let script = "#!/bin/sh\necho 10.0.0.1\necho 10.0.0.2\n";
-        assert_eq!(texts(Syntax::Slots), [slots, slots, colon, script]);
-        assert_eq!(texts(Syntax::Colon), [colon, slots, colon, script]);
-        assert!(Syntax::of(Some("lines")).is_err());
+        assert_eq!(texts(HostListSyntax::Slots), [slots, slots, colon, script]);
+        assert_eq!(texts(HostListSyntax::Colon), [colon, slots, colon, script]);
+        assert!(syntax_of(Some("lines")).is_err());
     }
 
     #[test]
     fn names_stand_where_addresses_would_mislead() {
         assert_eq!(
-            lists(&TWO, true).list(Syntax::Slots),
+            lists(&TWO, true).list(HostListSyntax::Slots),
             "w0 slots=2\nw1 slots=2\n"
         );
         let with_launcher = Lists {
@@ -196,12 +182,12 @@ mod tests {
             ..lists(&TWO, true)
         };
         assert_eq!(
-            with_launcher.list(Syntax::Colon),
+            with_launcher.list(HostListSyntax::Colon),
             "10.0.0.2:2\nw0:2\nw1:2\n"
         );
         let six = lists(&[("w0", "fd00::1")], false);
-        assert_eq!(six.list(Syntax::Slots), "fd00::1 slots=2\n");
-        assert_eq!(six.list(Syntax::Colon), "w0:2\n");
+        assert_eq!(six.list(HostListSyntax::Slots), "fd00::1 slots=2\n");
+        assert_eq!(six.list(HostListSyntax::Colon), "w0:2\n");
         let shared = lists(&[("w0", "10.0.0.1"), ("w1", "10.0.0.1")], false);
         assert!(share_an_address(&shared.workers));
         assert!(!share_an_address(&lists(&TWO, false).workers));

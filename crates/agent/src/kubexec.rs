@@ -10,6 +10,7 @@ mod web_socket;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use contract::mpi::Launcher;
 use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -22,8 +23,6 @@ use crate::{daemon, settings};
 
 /// What runs commands in a pod.
 const SHELL: &str = "/bin/sh";
-/// How Open MPI 4 and 5 call what they tell their daemons.
-const DAEMONS_AGENT: [&[u8]; 2] = [b"plm_rsh_agent", b"plm_ssh_agent"];
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 /// Between two tries; each waits twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -71,7 +70,8 @@ fn without_agent(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut words = words.to_vec();
     if daemon::in_command(&words.join(&b' ')).is_some() {
         for at in 1..words.len() {
-            if DAEMONS_AGENT.contains(&words[at - 1].as_slice()) {
+            let mut options = Launcher::all().filter_map(|launcher| launcher.shell_option);
+            if options.any(|option| option.as_bytes() == words[at - 1]) {
                 words[at] = format!("\"{SHELL}\"").into_bytes();
             }
         }

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contract::mpi::{Launcher, RankWrapper};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -35,15 +36,6 @@ const SCAN_REST: u32 = 10;
 /// Watching more ranks than this would cost more than it tells.
 const RANKS_MAX: usize = 512;
 
-/// Words that the daemons of Open MPI 4 put in front of a rank's program.
-const OPEN_MPI_4_WRAPPER: &str = "OMPI_MCA_orte_fork_agent";
-/// The same of PRRTE, which is Open MPI 5's launcher.
-const PRRTE_WRAPPER: &str = "PRTE_MCA_odls_base_exec_agent";
-/// The same of Intel MPI; `:` and the ranks follow.
-pub(crate) const INTEL_WRAPPER: &str = "I_MPI_GTOOL";
-/// All of them.
-pub(crate) const WRAPPERS: [&str; 3] = [OPEN_MPI_4_WRAPPER, PRRTE_WRAPPER, INTEL_WRAPPER];
-
 /// The words that launchers put in front of a rank's program. They split them at blanks.
 pub(crate) fn wrapper() -> io::Result<OsString> {
     let mut words = std::env::current_exe()?.into_os_string();
@@ -57,10 +49,9 @@ pub(crate) fn wrapper() -> io::Result<OsString> {
 /// Where a daemon reads them, if all that it starts then has a wrapper. Intel MPI's launcher reads
 /// them, and tells its daemons.
 pub(crate) fn wrapper_variable(daemon: &str) -> Option<&'static str> {
-    match daemon {
-        "orted" => Some(OPEN_MPI_4_WRAPPER),
-        "prted" => Some(PRRTE_WRAPPER),
-        _ => None,
+    match Launcher::of_daemon(daemon)?.rank_wrapper {
+        RankWrapper::ReadByDaemons(name) => Some(name),
+        RankWrapper::ReadByLauncher(..) | RankWrapper::None => None,
     }
 }
 

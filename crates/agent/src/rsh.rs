@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use contract::mpi::Launcher;
 use contract::{env, exit_code};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
@@ -53,9 +54,6 @@ struct Shim {
     /// The host name to run the command under, if not the worker's own.
     host_name: Option<(Need, String)>,
 }
-
-/// The daemon that hangs when another one has its host name.
-const NEEDS_OWN_NAME: &str = "prted";
 
 impl Shim {
     fn new(call: RemoteCommand) -> Self {
@@ -114,7 +112,8 @@ impl Shim {
         let file = HostsFile::of_environment();
         let host = file.wait_for(&self.call.host, until)?;
         self.record.host.clone_from(&host.name);
-        if self.record.daemon.as_deref() == Some(NEEDS_OWN_NAME) {
+        let launcher = self.record.daemon.as_deref().and_then(Launcher::of_daemon);
+        if launcher.is_some_and(|launcher| launcher.needs_host_names) {
             let need = need_of_name(&file.read(), &host);
             self.host_name = need.map(|need| (need, host.short_name().to_owned()));
         }

@@ -8,12 +8,11 @@ use crate::settings;
 
 /// Writes the message where the kubelet reads it. A container without that file has no reader.
 pub(crate) fn write(message: &str) {
-    let file = settings::variable(env::TERMINATION_LOG);
-    let file = file.unwrap_or_else(|| TERMINATION_LOG.to_owned());
+    let file = settings::path(env::TERMINATION_LOG, TERMINATION_LOG);
     let end = message.floor_char_boundary(TERMINATION_BYTES_MAX);
     if let Err(error) = std::fs::write(&file, &message[..end])
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        eprintln!("muster-agent: cannot write to {file}: {error}");
+        eprintln!("muster-agent: cannot write {}: {error}", file.display());
     }
 }

@@ -10,6 +10,7 @@ pub mod env;
 pub mod exit_code;
 pub mod files;
 pub mod labels;
+pub mod mpi;
 pub mod protocol;
 pub mod reason;
 mod vocabulary;

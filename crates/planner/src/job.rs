@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+pub use contract::mpi::Mpi;
 use serde_json::Value;
 
 use crate::site::{GangScheduler, Site, Transport};
@@ -128,17 +129,6 @@ pub struct Owner {
     pub generation: i64,
     /// It is being deleted, and somebody's finalizer still holds it.
     pub deleting: bool,
-}
-
-/// A family of MPI launchers: they differ in variables and in the spelling of the host list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mpi {
-    /// Open MPI 4 (ORTE) and 5 (PRRTE).
-    OpenMpi,
-    /// Intel MPI.
-    Intel,
-    /// MPICH.
-    Mpich,
 }
 
 /// Who makes the workers' pods.

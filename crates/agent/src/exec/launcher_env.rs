@@ -6,7 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::{home, ranks};
+use contract::files::SHIM_NAMES;
+use contract::mpi::{Launcher, PDSH_REMOTE_SHELL, RankWrapper, Setting};
+
+use crate::home;
 
 /// What is known before the command starts.
 pub(super) struct LauncherEnv<'s> {
@@ -38,46 +41,37 @@ impl LauncherEnv<'_> {
     }
 
     fn wanted(&self) -> Vec<(&'static str, OsString)> {
-        let shim: OsString = self.shim_directory.join("ssh").into();
-        let text = |text: &str| OsString::from(text);
-        // All daemons from the launcher: a tree of shims would need the launcher's key on workers.
-        // Fewer at a time than there are hosts makes Open MPI wait for ever.
-        let fan_out: OsString = self.workers.max(64).to_string().into();
-        let at_once: OsString = self.workers.max(128).to_string().into();
-        let mut wanted = vec![
-            ("OMPI_MCA_plm_rsh_agent", shim.clone()),
-            ("OMPI_MCA_orte_keep_fqdn_hostnames", text("1")),
-            ("OMPI_MCA_routed_radix", fan_out.clone()),
-            ("OMPI_MCA_plm_rsh_num_concurrent", at_once.clone()),
-            ("PRTE_MCA_plm_ssh_agent", shim.clone()),
-            ("PRTE_MCA_rml_base_radix", fan_out),
-            ("PRTE_MCA_plm_ssh_num_concurrent", at_once),
-            ("HYDRA_LAUNCHER", text("ssh")),
-            ("HYDRA_LAUNCHER_EXEC", shim.clone()),
-            ("I_MPI_HYDRA_BOOTSTRAP", text("ssh")),
-            ("I_MPI_HYDRA_BOOTSTRAP_EXEC", shim),
-            ("I_MPI_HYDRA_BRANCH_COUNT", text("0")),
-            ("PDSH_RCMD_TYPE", text("ssh")),
-        ];
-        if let Some(wrapper) = &self.rank_wrapper {
-            let mut all_ranks = wrapper.clone();
-            all_ranks.push(":all");
-            wanted.push((ranks::INTEL_WRAPPER, all_ranks));
-        }
-        if let Some(interface) = &self.interface {
-            wanted.push(("HYDRA_IFACE", interface.into()));
-            wanted.push(("I_MPI_HYDRA_IFACE", interface.into()));
-        }
-        if self.root {
-            let names = [
-                "OMPI_ALLOW_RUN_AS_ROOT",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-                "PRTE_ALLOW_RUN_AS_ROOT",
-                "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
-            ];
-            wanted.extend(names.map(|name| (name, text("1"))));
+        let (pdsh, ssh) = PDSH_REMOTE_SHELL;
+        let mut wanted = vec![(pdsh, ssh.into())];
+        for launcher in Launcher::all() {
+            wanted.extend(launcher.variables(|setting| self.value(setting)));
+            if let RankWrapper::ReadByLauncher(name, suffix) = launcher.rank_wrapper
+                && let Some(wrapper) = &self.rank_wrapper
+            {
+                let mut words = wrapper.clone();
+                words.push(suffix);
+                wanted.push((name, words));
+            }
         }
         wanted
+    }
+
+    fn value(&self, setting: Setting) -> Option<OsString> {
+        match setting {
+            Setting::RemoteShell => Some(self.shim_directory.join(SHIM_NAMES[0]).into()),
+            Setting::Interface => self.interface.as_ref().map(Into::into),
+            Setting::AllowRoot if !self.root => None,
+            Setting::ShellKind
+            | Setting::KeepDomains
+            | Setting::FanOut
+            | Setting::Concurrency
+            | Setting::NoTree
+            | Setting::AllowRoot => setting.usual_value(self.workers).map(Into::into),
+            // The operator sets these, or the user.
+            Setting::HostList | Setting::Slots | Setting::KeepDots | Setting::ShellArguments => {
+                None
+            }
+        }
     }
 }
 

@@ -3,10 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What launchers tell a rank: its number.
-const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
-/// What launchers tell a rank: how many ranks of its program are on its host.
-const LOCAL_SIZE_VARIABLES: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+use contract::mpi::Launcher;
 
 /// One rank of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +24,11 @@ impl Identity {
         if text("PMI_SPAWNED").is_some_and(|value| value != "0") {
             return None;
         }
+        let mut rank = Launcher::all().flat_map(|launcher| launcher.rank_variables);
+        let mut local_size = Launcher::all().flat_map(|launcher| launcher.local_size_variables);
         Some(Self {
-            rank: RANK_VARIABLES.iter().find_map(number)?,
-            local_size: LOCAL_SIZE_VARIABLES.iter().find_map(number),
+            rank: rank.find_map(number)?,
+            local_size: local_size.find_map(number),
             world: text("PMIX_NAMESPACE").unwrap_or_default(),
         })
     }

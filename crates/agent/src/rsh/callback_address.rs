@@ -4,8 +4,7 @@
 
 use std::net::IpAddr;
 
-/// What names the launcher: `--control-port NAME:PORT` (MPICH), `--upstream-host NAME` (Intel MPI).
-const OPTIONS: [&[u8]; 2] = [b"--control-port", b"--upstream-host"];
+use contract::mpi::Launcher;
 
 /// The command with the address in place of the launcher's own name.
 pub(super) fn by_address(command: &[u8], name: &str, address: IpAddr) -> Vec<u8> {
@@ -21,8 +20,9 @@ pub(super) fn by_address(command: &[u8], name: &str, address: IpAddr) -> Vec<u8>
     for at in 1..words.len() {
         let port = words[at].strip_prefix(name.as_bytes());
         let port = port.filter(|rest| rest.is_empty() || rest.starts_with(b":"));
-        if OPTIONS.contains(&words[at - 1].as_slice())
-            && let Some(port) = port
+        let mut options = Launcher::all().flat_map(|launcher| launcher.callback_options);
+        if let Some(port) = port
+            && options.any(|option| option.as_bytes() == words[at - 1])
         {
             words[at] = [&address[..], port].concat();
         }

@@ -2,7 +2,6 @@
 //! what is certain; a command inside a shell script is not read.
 
 use planner::Job;
-use planner::job::Mpi;
 use serde_json::Value;
 
 use super::{Finding, Severity, error, text_at};
@@ -72,7 +71,7 @@ fn too_many(
         ranks.div_ceil(slots)
     );
     // Hydra wraps around in silence: slow, but not wrong.
-    if job.mpi != Mpi::OpenMpi {
+    if !job.mpi.refuses_oversubscription() {
         finding.severity = Severity::Warning;
         finding.reason = "Oversubscribed";
     }

@@ -1,6 +1,8 @@
 //! What is wrong with an MPIJob of kubeflow.org in any version. Judges values; what is legal in one
 //! version only is for its dialect.
 
+use contract::mpi::Mpi;
+
 use crate::{FieldError, RESOURCES, muster_fields};
 
 use super::GROUP;
@@ -12,7 +14,9 @@ pub(crate) const WORKERS_MAX: i64 = 10_000;
 pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
-pub(crate) const MPIS: [&str; 3] = ["Intel", "MPICH", "OpenMPI"];
+/// In alphabetical order, as messages list them.
+pub(crate) const MPIS: [&str; Mpi::ALL.len()] =
+    [Mpi::Intel.name(), Mpi::Mpich.name(), Mpi::OpenMpi.name()];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The workers' entry.

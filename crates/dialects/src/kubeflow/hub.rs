@@ -73,11 +73,7 @@ pub(crate) fn owner(job: &MpiJob) -> Owner {
 
 /// `mpiImplementation`.
 pub(crate) fn mpi(job: &MpiJob) -> Mpi {
-    match job.spec.mpi_implementation.as_str() {
-        "Intel" => Mpi::Intel,
-        "MPICH" => Mpi::Mpich,
-        _ => Mpi::OpenMpi,
-    }
+    Mpi::from_name(&job.spec.mpi_implementation).unwrap_or(Mpi::OpenMpi)
 }
 
 /// `launcherCreationPolicy`.

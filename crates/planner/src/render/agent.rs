@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
 use super::{hostfile, list, object};
-use crate::job::{Job, Mpi};
+use crate::job::Job;
 use crate::mpi;
 use crate::site::{Site, Transport};
 
@@ -146,10 +146,7 @@ fn gate() -> Value {
 }
 
 fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
-    let syntax = match job.mpi {
-        Mpi::OpenMpi => "slots",
-        Mpi::Intel | Mpi::Mpich => "colon",
-    };
+    let syntax = job.mpi.host_list().as_str();
     let mut variables = vec![
         variable(env::LISTS_DIR, CONFIG_MOUNT_PATH),
         variable(env::LISTS_SYNTAX, syntax),

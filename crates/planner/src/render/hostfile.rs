@@ -1,7 +1,8 @@
 //! The host list and the host discovery script, as text.
 
-use crate::job::{HostNames, Job, Mpi};
-use crate::mpi;
+use contract::mpi::HostListSyntax;
+
+use crate::job::{HostNames, Job};
 use crate::site::Site;
 
 /// The name by which hosts know a pod of the job.
@@ -18,13 +19,13 @@ pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
 }
 
 /// One line for each host that was asked for, whatever runs now.
-pub(crate) fn hostfile(job: &Job, site: &Site, mpi: Mpi) -> String {
+pub(crate) fn hostfile(job: &Job, site: &Site, syntax: HostListSyntax) -> String {
     let launcher = job.launcher_is_host.then(|| job.launcher_name());
     let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
     launcher
         .into_iter()
         .chain(workers)
-        .map(|pod| mpi::host_line(mpi, &host(job, site, &pod), job.slots))
+        .map(|pod| syntax.line(&host(job, site, &pod), job.slots as usize))
         .collect()
 }
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use contract::files::{
-    AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA, HOSTFILE_OPENMPI,
-};
+use contract::files::{AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE};
 use contract::labels::{APP_LABEL, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
+use contract::mpi::HostListSyntax;
 use serde_json::json;
 
 use super::{exec, hostfile, metadata};
 use crate::action::{Kind, Object};
-use crate::job::{Job, Mpi};
+use crate::job::Job;
 use crate::observed::{Observed, PodPhase};
 use crate::site::{Site, Transport};
 
@@ -80,7 +79,10 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
     }
     if job.transport(site) == Transport::Exec {
         return BTreeMap::from([
-            (HOSTFILE.to_owned(), hostfile::hostfile(job, site, job.mpi)),
+            (
+                HOSTFILE.to_owned(),
+                hostfile::hostfile(job, site, job.mpi.host_list()),
+            ),
             (EXEC_SCRIPT.to_owned(), exec::script()),
         ]);
     }
@@ -98,16 +100,20 @@ pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
             .collect()
     };
     let mut data = BTreeMap::from([
-        (HOSTFILE.to_owned(), hostfile::hostfile(job, site, job.mpi)),
+        (
+            HOSTFILE.to_owned(),
+            hostfile::hostfile(job, site, job.mpi.host_list()),
+        ),
         (
             DISCOVER_HOSTS.to_owned(),
             hostfile::discover_hosts(job, site, discoverable),
         ),
     ]);
     if job.transport(site) == Transport::Agent {
-        let list = |mpi| hostfile::hostfile(job, site, mpi);
-        data.insert(HOSTFILE_OPENMPI.to_owned(), list(Mpi::OpenMpi));
-        data.insert(HOSTFILE_HYDRA.to_owned(), list(Mpi::Mpich));
+        for syntax in HostListSyntax::ALL {
+            let list = hostfile::hostfile(job, site, syntax);
+            data.insert(syntax.file().to_owned(), list);
+        }
     }
     if job.exec_script {
         let script = match job.transport(site) {

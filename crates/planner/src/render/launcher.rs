@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use contract::env::ROLE_VARIABLE;
 use contract::files::{
-    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, HOSTFILE_HYDRA,
-    HOSTFILE_OPENMPI, SCRIPT_VOLUME,
+    CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, SCRIPT_VOLUME,
 };
 use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
+use contract::mpi::{HostListSyntax, OverSsh};
 use serde_json::{Map, Value, json};
 
 use super::{agent, exec, metadata, pod, pod_group};
@@ -70,7 +70,7 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
     draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
     if job.transport(site) == Transport::Ssh {
         draft.ssh_key(job);
-        for (name, value) in mpi::variables(job, site) {
+        for (name, value) in mpi::ssh_variables(job, site, OverSsh::First) {
             draft.variable(name, &value);
         }
     }
@@ -89,10 +89,10 @@ fn template(job: &Job, site: &Site) -> pod::Draft {
         // Not rendered: such a job is blocked.
         (Transport::Agent | Transport::Exec, _) => {}
         (Transport::Ssh, _) => {
-            for (name, value) in mpi::late_variables(job, site) {
+            for (name, value) in mpi::ssh_variables(job, site, OverSsh::Last) {
                 draft.variable(name, &value);
             }
-            for (name, value) in mpi::default_variables(job, site) {
+            for (name, value) in mpi::ssh_variables(job, site, OverSsh::IfUnset) {
                 draft.default_variable(name, &value);
             }
             if let Some(image) = job.gate(site) {
@@ -108,9 +108,9 @@ fn host_lists(job: &Job, site: &Site) -> Value {
     if agent::gate_writes_lists(job, site) {
         return json!({"name": CONFIG_VOLUME, "emptyDir": {}});
     }
-    let more: &[&str] = match job.transport(site) {
+    let more: &[HostListSyntax] = match job.transport(site) {
         Transport::Ssh | Transport::Exec => &[],
-        Transport::Agent => &[HOSTFILE_OPENMPI, HOSTFILE_HYDRA],
+        Transport::Agent => &HostListSyntax::ALL,
     };
     let mut items = vec![
         json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444}),
@@ -121,6 +121,7 @@ fn host_lists(job: &Job, site: &Site) -> Value {
     }
     items.extend(
         more.iter()
+            .map(|syntax| syntax.file())
             .map(|key| json!({"key": key, "path": key, "mode": 0o444})),
     );
     json!({

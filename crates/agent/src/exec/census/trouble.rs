@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use contract::mpi::Launcher;
+
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
 
@@ -13,8 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const VANISHED_PATIENCE: Duration = Duration::from_secs(6);
 /// Illegal instruction, bus error, arithmetic, memory.
 const CRASHES: [u8; 4] = [4, 7, 8, 11];
-/// `MPI_ERR_UNKNOWN`, with which a rank of Open MPI ends when its connection to another was closed.
-const PEER_LOST: u8 = 14;
 /// More workers are not named one by one.
 const NAMED_MAX: usize = 16;
 const SIGKILL: u8 = 9;
@@ -161,14 +161,15 @@ pub(super) fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
             ending: Ending::Signal(signal),
             ..
         } if *host == record.host => {
-            CRASHES.contains(signal) || (*signal == SIGKILL && is_open_mpi(record))
+            let asks_first = launcher(record).is_some_and(|launcher| !launcher.kills_at_once);
+            CRASHES.contains(signal) || (*signal == SIGKILL && asks_first)
         }
         _ => false,
     }
 }
 
-fn is_open_mpi(record: &SessionRecord) -> bool {
-    matches!(record.daemon.as_deref(), Some("orted" | "prted"))
+fn launcher(record: &SessionRecord) -> Option<&'static Launcher> {
+    Launcher::of_daemon(record.daemon.as_deref()?)
 }
 
 /// Less of it first: what a rank did by itself, what it may have done, what was done to it.
@@ -176,7 +177,9 @@ pub(super) fn blame(trouble: &Trouble, record: &SessionRecord) -> u8 {
     let suffered = match trouble {
         Trouble::Rank { ending, .. } => match ending {
             Ending::Signal(signal) => matches!(*signal, SIGKILL | SIGTERM),
-            Ending::Code(code) => *code == PEER_LOST && is_open_mpi(record),
+            Ending::Code(code) => {
+                launcher(record).is_some_and(|launcher| launcher.peer_lost_code == Some(*code))
+            }
         },
         _ => false,
     };

@@ -66,7 +66,7 @@ pub(crate) fn variables(
     }
     if rustix::process::geteuid().is_root() {
         // Open MPI refuses to run as root until it is told twice.
-        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
+        for name in contract::mpi::Setting::AllowRoot.names() {
             variables.set(name, "1".to_owned());
         }
     }
