@@ -4,7 +4,7 @@ use dialects::t9k_v1beta1::DIALECT;
 use planner::observed::{Exit, PodPhase};
 use serde_json::json;
 
-use crate::life::{Life, seed, with};
+use super::life::{Life, seed, with};
 
 #[test]
 fn a11_clean_up_takes_the_workers_and_leaves_the_launcher() {

@@ -5,7 +5,7 @@ use planner::observed::PodPhase;
 use planner::{Action, Kind};
 use serde_json::{Value, json};
 
-use crate::life::{Life, lowered, pod, pods, refused, seed, with};
+use super::life::{Life, lowered, pod, pods, refused, seed, with};
 
 #[test]
 fn a17_without_a_scheduler_there_is_none() {

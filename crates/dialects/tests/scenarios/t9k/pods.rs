@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::life::{Life, lowered, pod, pods, refused, seed, with};
+use super::life::{Life, lowered, pod, pods, refused, seed, with};
 
 #[test]
 fn a01_a02_the_first_manifest_gets_its_pods_by_name() {

@@ -1,0 +1,7 @@
+//! The lives of jobs of every dialect, as planner and report see them: one test program, so that it is
+//! linked once.
+
+mod bdap;
+mod flyte;
+mod openmpi;
+mod t9k;
