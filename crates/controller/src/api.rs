@@ -1,8 +1,8 @@
-//! Requests to the API server. Decides how long one may take and how many run at once, and obeys
-//! the server when it asks for patience; what is asked for, and why, is not known here.
+//! Requests to the API server. Decides how long one may take and how many run at once, and waits when
+//! the API server answers with Retry-After. Knows nothing of jobs.
 //!
-//! Answers are handed on as text: kube's own decoding logs what it cannot read, and that must
-//! never happen to a Secret.
+//! Answers are returned as text: kube's own decoding logs what it cannot read, and the contents of a
+//! Secret must never reach a log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(12);
 /// Requests that run at once, over all jobs: each is a connection.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// A way to the API server.
+/// A client of the API server.
 #[derive(Clone)]
 pub(crate) struct Api {
     client: Client,
@@ -36,7 +36,7 @@ pub(crate) struct Api {
     slots: Arc<Semaphore>,
 }
 
-/// Until when the API server asked us to be quiet.
+/// Until when the API server asked us to wait, by Retry-After.
 #[derive(Debug, Default)]
 pub(crate) struct Pause(Mutex<Option<Instant>>);
 
@@ -49,7 +49,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Api {
-    /// Over this client, which must not retry on its own.
+    /// Uses this client, which must not retry by itself.
     pub(crate) fn new(client: Client, pause: Arc<Pause>) -> Self {
         Self {
             client,
@@ -69,12 +69,8 @@ impl Api {
         target: Target<'_>,
         body: &Value,
     ) -> Result<String, ApiError> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            dry_run: false,
-        };
         let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
-        self.send(target.path().create(&params, body)).await
+        self.send(target.path().create(&post_params(), body)).await
     }
 
     /// GET.
@@ -85,12 +81,9 @@ impl Api {
 
     /// GET of the metadata alone: what is in the object never reaches us.
     pub(crate) async fn get_metadata(&self, target: Target<'_>) -> Result<String, ApiError> {
-        self.send(
-            target
-                .path()
-                .get_metadata(target.name, &GetParams::default()),
-        )
-        .await
+        let params = GetParams::default();
+        self.send(target.path().get_metadata(target.name, &params))
+            .await
     }
 
     /// PATCH with a JSON merge patch.
@@ -120,17 +113,13 @@ impl Api {
         target: Target<'_>,
         body: &Value,
     ) -> Result<String, ApiError> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            dry_run: false,
-        };
         let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
-        self.send(target.path().replace(target.name, &params, body))
-            .await
+        let request = target.path().replace(target.name, &post_params(), body);
+        self.send(request).await
     }
 
-    /// DELETE of this very object. Dependents go with it: a Job deleted by default leaves its
-    /// pods running.
+    /// DELETE of the object with this UID, and of its dependents: a Job deleted by default leaves
+    /// its pods running.
     pub(crate) async fn delete(&self, target: Target<'_>, uid: &str) -> Result<String, ApiError> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
@@ -143,7 +132,7 @@ impl Api {
         self.send(target.path().delete(target.name, &params)).await
     }
 
-    /// DELETE of everything that is selected.
+    /// DELETE of all objects that the selectors match.
     pub(crate) async fn delete_selected(
         &self,
         target: Target<'_>,
@@ -154,15 +143,12 @@ impl Api {
         if !fields.is_empty() {
             selection = selection.fields(fields);
         }
-        self.send(
-            target
-                .path()
-                .delete_collection(&DeleteParams::default(), &selection),
-        )
-        .await
+        let params = DeleteParams::default();
+        let request = target.path().delete_collection(&params, &selection);
+        self.send(request).await
     }
 
-    /// GET of at most one object, anywhere: does the API exist?
+    /// GET of at most one object, to learn whether the API exists.
     pub(crate) async fn probe(
         &self,
         resource: &ApiResource,
@@ -172,7 +158,7 @@ impl Api {
         self.send(path.list(&ListParams::default().limit(1))).await
     }
 
-    /// GET of everything that a field selector names.
+    /// GET of all objects that a field selector matches.
     pub(crate) async fn list_selected(
         &self,
         target: Target<'_>,
@@ -188,7 +174,7 @@ impl Api {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, ApiError> {
         let request = request.map_err(|error| ApiError::from(kube::Error::BuildRequest(error)))?;
-        // The time in our own queue is not the API server's.
+        // The deadline does not include the wait for a slot of our own.
         let _slot = self
             .slots
             .acquire()
@@ -216,10 +202,17 @@ impl Api {
         }
     }
 
-    /// The server named a time at which to ask again, and it is within our deadline.
+    /// The API server named a time to retry at, and it is before our deadline.
     fn worth_waiting(&self, error: &ApiError, deadline: Instant) -> bool {
         matches!(error.code(), Some(429 | 503))
             && self.pause.until().is_some_and(|until| until < deadline)
+    }
+}
+
+fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        dry_run: false,
     }
 }
 
@@ -230,7 +223,7 @@ impl Target<'_> {
 }
 
 impl Pause {
-    /// Notes the server's wish, if an answer carries one.
+    /// Notes the Retry-After of an answer.
     pub(crate) fn note<B>(&self, answer: &http::Response<B>) {
         if !matches!(answer.status().as_u16(), 429 | 503) {
             return;

@@ -9,27 +9,29 @@ use planner::site::{GangScheduler, Site, Transport};
 
 use crate::run::Scope;
 
-/// Flags that have nothing to set here: our client has no rate limit of its own, and the
-/// log goes to stderr.
+/// Flags that have nothing to set here: our client has no rate limit of its own, events are gathered
+/// instead of queued, and the log goes to stderr. The first seven are booleans, which take a
+/// value only after `=`.
 const WITHOUT_EFFECT: [&str; 17] = [
-    "kube_api_qps",
-    "kube_api_burst",
-    "controller_queue_rate_limit",
-    "controller_queue_burst",
     "add_dir_header",
     "alsologtostderr",
-    "log_backtrace_at",
-    "log_dir",
-    "log_file",
-    "log_file_max_size",
+    "legacy_stderr_threshold_behavior",
     "logtostderr",
     "one_output",
     "skip_headers",
     "skip_log_headers",
+    "controller-queue-burst",
+    "controller-queue-rate-limit",
+    "kube-api-burst",
+    "kube-api-qps",
+    "log_backtrace_at",
+    "log_dir",
+    "log_file",
+    "log_file_max_size",
     "stderrthreshold",
-    "legacy_stderr_threshold_behavior",
     "vmodule",
 ];
+const BOOLEANS_WITHOUT_EFFECT: usize = 7;
 /// Passes wait for the network most of the time, so that many jobs are looked at at once.
 const CONCURRENCY_MIN: u16 = 16;
 
@@ -141,61 +143,21 @@ struct Flags {
     /// Port of /healthz and /readyz; 0 is off
     #[arg(long = "health-port", default_value_t = 8080, hide = true)]
     health_port: u16,
-
-    /// Without effect: requests are limited by the API server
-    #[arg(
-        long = "kube-api-qps",
-        default_value_t = 5.0,
-        allow_negative_numbers = true
-    )]
-    kube_api_qps: f64,
-    /// Without effect: requests are limited by the API server
-    #[arg(
-        long = "kube-api-burst",
-        default_value_t = 10,
-        allow_negative_numbers = true
-    )]
-    kube_api_burst: i64,
-    /// Without effect: events are gathered, not queued
-    #[arg(long = "controller-queue-rate-limit", default_value_t = 10.0)]
-    controller_queue_rate_limit: f64,
-    /// Without effect: events are gathered, not queued
-    #[arg(long = "controller-queue-burst", default_value_t = 100)]
-    controller_queue_burst: i64,
-    #[command(flatten)]
-    klog: Klog,
 }
 
-/// Flags of klog, which Go programs log through. Accepted, without effect.
-#[derive(Debug, clap::Args)]
-#[command(rename_all = "snake_case")]
-struct Klog {
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    add_dir_header: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    alsologtostderr: Option<bool>,
-    #[arg(long, hide = true)]
-    log_backtrace_at: Option<String>,
-    #[arg(long, hide = true)]
-    log_dir: Option<String>,
-    #[arg(long, hide = true)]
-    log_file: Option<String>,
-    #[arg(long, hide = true)]
-    log_file_max_size: Option<u64>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    logtostderr: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    one_output: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    skip_headers: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    skip_log_headers: Option<bool>,
-    #[arg(long, hide = true)]
-    stderrthreshold: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
-    legacy_stderr_threshold_behavior: Option<bool>,
-    #[arg(long, hide = true)]
-    vmodule: Option<String>,
+/// All flags.
+fn command() -> clap::Command {
+    let without_effect = WITHOUT_EFFECT.iter().enumerate().map(|(index, name)| {
+        let flag = clap::Arg::new(*name).long(*name);
+        let flag = flag.help("Without effect here").hide(!name.contains('-'));
+        if index < BOOLEANS_WITHOUT_EFFECT {
+            let flag = flag.num_args(0..=1).require_equals(true);
+            flag.default_missing_value("true").value_parser(go_bool)
+        } else {
+            flag.allow_negative_numbers(true)
+        }
+    });
+    Flags::command().args(without_effect)
 }
 
 /// Settings from arguments and variables; none when only the version was asked for.
@@ -204,7 +166,7 @@ fn read(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Settings>, clap::Error> {
     let arguments = arguments.into_iter().map(two_dashes);
-    let matches = Flags::command().try_get_matches_from(arguments)?;
+    let matches = command().try_get_matches_from(arguments)?;
     let flags = Flags::from_arg_matches(&matches)?;
     if flags.version {
         return Ok(None);
@@ -243,14 +205,9 @@ fn read(
 }
 
 fn given(matches: &ArgMatches) -> Vec<String> {
-    let command = Flags::command();
-    let without_effect = command.get_arguments().filter(|flag| {
-        let id = flag.get_id().as_str();
-        WITHOUT_EFFECT.contains(&id) && matches.value_source(id) == Some(ValueSource::CommandLine)
-    });
-    without_effect
-        .filter_map(|flag| Some(format!("--{}", flag.get_long()?)))
-        .collect()
+    let given = |name: &&&str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let given = WITHOUT_EFFECT.iter().filter(given);
+    given.map(|name| format!("--{name}")).collect()
 }
 
 /// Go programs take `-flag` for `--flag`. A dash before a digit is a sign.

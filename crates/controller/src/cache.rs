@@ -1,5 +1,5 @@
-//! What the cluster holds for our jobs, as last seen or last written by us. Decides which job an
-//! event concerns; what to do about it is for the reconciler.
+//! What the cluster holds for our jobs, as last seen or last written by us. Decides which job a
+//! change concerns, and enqueues it; the reconciler decides what to do about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use planner::Kind;
 use tokio::sync::watch;
 
 use crate::memory::Memory;
-use crate::object_index::{Change, Entry, ObjectIndex};
+use crate::object_index::{Change, ObjectIndex};
 use crate::pending_jobs::PendingJobs;
 use crate::wire::{Child, ObjectKey};
 
@@ -31,7 +31,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Empty indexes for these kinds; none of them counts as known before its first list.
+    /// Empty indexes for these kinds. None of them counts as listed yet.
     pub(crate) fn new(kinds: &[Kind], memory: Arc<Memory>, pending: Arc<PendingJobs>) -> Self {
         let indexes = kinds
             .iter()
@@ -47,8 +47,7 @@ impl Cache {
         }
     }
 
-    /// Makes room for more kinds, and returns those that are new: they do not count as known before
-    /// their first list.
+    /// Adds kinds, and returns those that are new. None of them counts as listed yet.
     pub(crate) fn add_kinds(&self, kinds: &[Kind]) -> Vec<Kind> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = |kind: &&Kind| !indexes.contains_key(*kind);
@@ -133,16 +132,9 @@ impl Cache {
         self.change(kind, |index| index.response(child));
     }
 
-    /// A request outside of any pass was answered with this object.
-    pub(crate) fn confirm_present(&self, kind: &Kind, child: Child) {
-        let key = child.key.clone();
-        let change = self.change(kind, |index| index.response(child));
-        self.publish(kind, &key, change);
-    }
-
     /// A request of the running pass was answered: the object with this UID does not exist.
     pub(crate) fn record_absent(&self, kind: &Kind, key: &ObjectKey, uid: &str) {
-        self.change(kind, |index| index.absent(key, uid));
+        self.change(kind, |index| index.absent(key, Some(uid)));
     }
 
     /// A request of the running pass was answered: the object will be deleted.
@@ -150,87 +142,46 @@ impl Cache {
         self.change(kind, |index| index.set_delete_requested(key, uid));
     }
 
+    /// A watch event, an object of a list, or the answer to a request outside of any pass. Enqueues
+    /// the job, once the index holds the change.
+    pub(crate) fn update(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        update: impl FnOnce(&mut ObjectIndex) -> Change,
+    ) {
+        let change = self.change(kind, update);
+        self.publish(kind, key, change);
+    }
+
     /// A relist began.
     pub(crate) fn relist_started(&self, kind: &Kind) {
         self.change(kind, ObjectIndex::relist_started);
     }
 
-    /// The watch showed an object.
-    pub(crate) fn watch_applied(&self, kind: &Kind, child: Child) {
-        let key = child.key.clone();
-        let change = self.change(kind, |index| index.watch_applied(child));
-        self.publish(kind, &key, change);
-    }
-
-    /// The watch showed an object's end.
-    pub(crate) fn watch_deleted(&self, kind: &Kind, child: &Child) {
-        let change = self.change(kind, |index| index.watch_deleted(child));
-        self.publish(kind, &child.key, change);
-    }
-
-    /// A relist showed an object.
-    pub(crate) fn relist_applied(&self, kind: &Kind, child: Child) {
-        let key = child.key.clone();
-        let change = self.change(kind, |index| index.relist_applied(child));
-        self.publish(kind, &key, change);
-    }
-
-    /// A relist ended. Returns the keys that only our own writes tell of.
+    /// A relist ended. Returns the keys of objects that only our own writes showed.
     pub(crate) fn relist_done(&self, kind: &Kind) -> Vec<ObjectKey> {
-        let (gone, unconfirmed_keys) = self.change(kind, ObjectIndex::relist_done);
+        let (gone, unconfirmed) = self.change(kind, ObjectIndex::relist_done);
         for entry in gone {
-            let key = entry.child.key.clone();
-            self.publish(
-                kind,
-                &key,
-                Change {
-                    gone: Some(entry),
-                    changed_job: None,
-                },
-            );
+            self.publish(kind, &entry.child.key.clone(), Change::removed(Some(entry)));
         }
         self.set_listed(kind);
-        unconfirmed_keys
-    }
-
-    /// This very object turned out to be gone.
-    pub(crate) fn confirm_absent(&self, kind: &Kind, key: &ObjectKey) {
-        let entry = self.change(kind, |index| {
-            let entry = index.get(key).cloned()?;
-            index.absent(key, &entry.child.uid);
-            Some(entry)
-        });
-        self.publish(
-            kind,
-            key,
-            Change {
-                gone: entry,
-                changed_job: None,
-            },
-        );
+        unconfirmed
     }
 
     fn publish(&self, kind: &Kind, key: &ObjectKey, change: Change) {
         let Change { gone, changed_job } = change;
-        // Now that the watch speaks of the key, what we thought of it no longer counts.
+        // The watch shows who holds the name; what we assumed no longer matters.
         let freed = self.memory.release_name(kind, key);
         let left = gone.as_ref().and_then(|entry| entry.child.job());
-        if let Some(Entry {
-            child,
-            delete_requested: false,
-            ..
-        }) = &gone
-            && let Some(owner) = &child.owner
+        if let Some(entry) = gone.filter(|entry| !entry.delete_requested)
+            && let Some(owner) = &entry.child.owner
         {
             self.memory.invalidate_key(&owner.uid);
         }
         for job in [freed, left, changed_job].into_iter().flatten() {
-            self.enqueue(&job);
+            self.memory.child_changed(&job);
+            self.pending.enqueue(&job);
         }
-    }
-
-    fn enqueue(&self, job: &ObjectKey) {
-        self.memory.child_changed(job);
-        self.pending.enqueue(job);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Lease {
     resource: ApiResource,
     namespace: String,
     identity: String,
-    last_seen: Option<LastSeen>,
+    seen: Option<LastSeen>,
 }
 
 /// The lease as last seen.
@@ -117,7 +117,7 @@ impl Lease {
             resource,
             namespace,
             identity,
-            last_seen: None,
+            seen: None,
         })
     }
 
@@ -178,9 +178,9 @@ impl Lease {
         let mut released = self.try_release().await;
         if let Err(ApiError::Answered { code: 409, .. }) = released {
             // We were stopped in the middle of a renewal, whose answer we did not see.
-            self.last_seen = None;
+            self.seen = None;
             released = match self.within(self.api.get(self.target())).await {
-                Ok(text) => self.see(&text),
+                Ok(text) => self.remember(&text),
                 Err(error) => Err(error),
             };
             if released.is_ok() {
@@ -194,14 +194,10 @@ impl Lease {
     }
 
     async fn try_release(&self) -> Result<(), ApiError> {
-        let Some(last_seen) = self
-            .last_seen
-            .as_ref()
-            .filter(|last_seen| self.holds(last_seen))
-        else {
+        let Some(seen) = self.seen.as_ref().filter(|seen| self.holds(seen)) else {
             return Ok(());
         };
-        let mut whole = last_seen.whole.clone();
+        let mut whole = seen.whole.clone();
         whole["spec"]["holderIdentity"] = "".into();
         // As client-go does it: the term of a lease that nobody holds is short.
         whole["spec"]["leaseDurationSeconds"] = 1.into();
@@ -211,8 +207,8 @@ impl Lease {
             .map(drop)
     }
 
-    fn holds(&self, last_seen: &LastSeen) -> bool {
-        last_seen.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
+    fn holds(&self, seen: &LastSeen) -> bool {
+        seen.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
     }
 
     /// True if we lead now. A conflicting write may not have been a contender's, so that one is
@@ -220,7 +216,7 @@ impl Lease {
     async fn try_once(&mut self) -> Result<bool, ApiError> {
         match self.look_and_write().await {
             Err(ApiError::Answered { code: 409, .. }) => {
-                self.last_seen = None;
+                self.seen = None;
                 self.look_and_write().await
             }
             other => other,
@@ -229,30 +225,22 @@ impl Lease {
 
     async fn look_and_write(&mut self) -> Result<bool, ApiError> {
         // A leader knows the lease as it wrote it, so it need not look before it renews.
-        if !self
-            .last_seen
-            .as_ref()
-            .is_some_and(|last_seen| self.holds(last_seen))
-        {
+        if !self.seen.as_ref().is_some_and(|seen| self.holds(seen)) {
             match self.within(self.api.get(self.target())).await {
-                Ok(text) => self.see(&text)?,
+                Ok(text) => self.remember(&text)?,
                 Err(ApiError::Answered { code: 404, .. }) => return self.create().await,
                 Err(error) => return Err(error),
             }
         }
-        let last_seen = self.last_seen.clone().expect("the lease was just seen");
-        let action = decide(
-            &last_seen.stored.spec,
-            last_seen.since.elapsed(),
-            &self.identity,
-        );
+        let seen = self.seen.clone().expect("the lease was just seen");
+        let action = decide(&seen.stored.spec, seen.since.elapsed(), &self.identity);
         if action == LeaseAction::Wait {
             return Ok(false);
         }
-        let mut whole = last_seen.whole;
-        self.sign(&mut whole["spec"], &last_seen.stored.spec, action);
+        let mut whole = seen.whole;
+        self.sign(&mut whole["spec"], &seen.stored.spec, action);
         let text = self.within(self.api.replace(self.target(), &whole)).await?;
-        self.see(&text)?;
+        self.remember(&text)?;
         Ok(true)
     }
 
@@ -266,7 +254,7 @@ impl Lease {
         self.sign(&mut lease["spec"], &Spec::default(), LeaseAction::Take);
         match self.within(self.api.create(self.target(), &lease)).await {
             Ok(text) => {
-                self.see(&text)?;
+                self.remember(&text)?;
                 Ok(true)
             }
             Err(error) if error.is_already_exists() => Ok(false),
@@ -287,15 +275,12 @@ impl Lease {
         }
     }
 
-    fn see(&mut self, text: &str) -> Result<(), ApiError> {
+    fn remember(&mut self, text: &str) -> Result<(), ApiError> {
         let whole: Value = serde_json::from_str(text).map_err(ApiError::Unreadable)?;
         let stored = StoredLease::deserialize(&whole).map_err(ApiError::Unreadable)?;
-        let known = self
-            .last_seen
-            .as_ref()
-            .filter(|last_seen| last_seen.stored == stored);
-        let since = known.map_or_else(Instant::now, |last_seen| last_seen.since);
-        self.last_seen = Some(LastSeen {
+        let known = self.seen.as_ref().filter(|seen| seen.stored == stored);
+        let since = known.map_or_else(Instant::now, |seen| seen.since);
+        self.seen = Some(LastSeen {
             stored,
             whole,
             since,

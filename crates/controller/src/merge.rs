@@ -68,24 +68,9 @@ mod tests {
 
     use super::*;
 
-    /// RFC 7396, as the API server does it.
-    fn apply(target: Value, patch: &Value) -> Value {
-        let Value::Object(patch) = patch else {
-            return patch.clone();
-        };
-        let mut target = match target {
-            Value::Object(target) => target,
-            _ => Map::new(),
-        };
-        for (key, value) in patch {
-            if value.is_null() {
-                target.remove(key);
-            } else {
-                let before = target.remove(key).unwrap_or(Value::Null);
-                target.insert(key.clone(), apply(before, value));
-            }
-        }
-        Value::Object(target)
+    fn apply(mut target: Value, patch: &Value) -> Value {
+        json_patch::merge(&mut target, patch);
+        target
     }
 
     #[test]

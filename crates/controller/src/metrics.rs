@@ -37,6 +37,16 @@ struct JobInfo {
     namespace: String,
 }
 
+impl JobInfo {
+    fn new(namespace: &str, launcher: &str) -> Self {
+        let (launcher, namespace) = (launcher.to_owned(), namespace.to_owned());
+        Self {
+            launcher,
+            namespace,
+        }
+    }
+}
+
 impl Metrics {
     /// All at zero.
     pub(crate) fn new() -> Self {
@@ -58,23 +68,13 @@ impl Metrics {
     /// Counters are registered without `_total`, which the text format adds.
     fn register(&mut self) {
         let registry = &mut self.registry;
-        for (name, help, counter) in [
-            (
-                "created",
-                "Counts number of MPI jobs created",
-                &self.jobs_created,
-            ),
-            (
-                "successful",
-                "Counts number of MPI jobs successful",
-                &self.jobs_successful,
-            ),
-            (
-                "failed",
-                "Counts number of MPI jobs failed",
-                &self.jobs_failed,
-            ),
-        ] {
+        let jobs = [
+            ("created", &self.jobs_created),
+            ("successful", &self.jobs_successful),
+            ("failed", &self.jobs_failed),
+        ];
+        for (name, counter) in jobs {
+            let help = format!("Counts number of MPI jobs {name}");
             registry.register(format!("mpi_operator_jobs_{name}"), help, counter.clone());
         }
         registry.register(
@@ -120,20 +120,13 @@ impl Metrics {
 
     /// A job has this launcher.
     pub(crate) fn show_launcher(&self, namespace: &str, launcher: &str) {
-        let labels = JobInfo {
-            launcher: launcher.to_owned(),
-            namespace: namespace.to_owned(),
-        };
-        self.job_info.get_or_create(&labels).set(1);
+        let info = JobInfo::new(namespace, launcher);
+        self.job_info.get_or_create(&info).set(1);
     }
 
     /// The job with this launcher is gone.
     pub(crate) fn hide_launcher(&self, namespace: &str, launcher: &str) {
-        let labels = JobInfo {
-            launcher: launcher.to_owned(),
-            namespace: namespace.to_owned(),
-        };
-        self.job_info.remove(&labels);
+        self.job_info.remove(&JobInfo::new(namespace, launcher));
     }
 
     /// All of them, as text.

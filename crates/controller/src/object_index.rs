@@ -1,8 +1,8 @@
-//! All known objects of one kind, indexed by the job they belong to. Decides which of two tellings
-//! of one object is the newer one; whose event it was, and what follows, is not known here.
+//! All known objects of one kind, indexed by owner. Decides which of two versions of one object is
+//! newer, and what changed for its job; knows nothing of requests.
 //!
-//! Our own writes count from the moment they are answered, and stand until the watch has caught
-//! up with them. A view older than our own writes is how controllers do things twice.
+//! Our own writes count from the moment they are answered, until the watch has caught up with them.
+//! A controller whose view is older than its own writes does things twice.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,30 +21,38 @@ pub(crate) struct ObjectIndex {
     relist: Option<HashSet<ObjectKey>>,
 }
 
-/// Objects of one owner, which they all name: its name is kept once.
+/// Objects of one owner. They share its name in memory.
 #[derive(Debug)]
 struct Family {
     owner: Arc<ControllerRef>,
     keys: BTreeSet<ObjectKey>,
 }
 
-/// An object, and what we did to it.
+/// An object, and what we know besides.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) child: Child,
-    /// Known from an answer to us; the watch has not shown it yet.
+    /// Known from the answer to a request; the watch has not shown it yet.
     unconfirmed: bool,
-    /// We deleted it; it is only not gone yet.
+    /// We deleted it, and it still exists.
     pub(crate) delete_requested: bool,
 }
 
 /// What a watch event changed.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
-    /// The object that was there before, if it is no longer.
+    /// The object that was removed.
     pub(crate) gone: Option<Entry>,
-    /// The job of the object that is there now, if anything new was told of it.
+    /// The job of an object that is new or changed.
     pub(crate) changed_job: Option<ObjectKey>,
+}
+
+impl Change {
+    /// An object went, or nothing happened.
+    pub(crate) fn removed(gone: Option<Entry>) -> Self {
+        let changed_job = None;
+        Self { gone, changed_job }
+    }
 }
 
 impl ObjectIndex {
@@ -59,16 +67,13 @@ impl ObjectIndex {
         self.put(child, false)
     }
 
-    /// The watch showed an object's end.
+    /// The watch showed that an object was deleted.
     pub(crate) fn watch_deleted(&mut self, child: &Child) -> Change {
         self.tombstones.add(&child.uid, child.version);
         let same = self.entries.get(&child.key).is_some_and(|entry| {
             entry.child.uid == child.uid && child.version >= entry.child.version
         });
-        Change {
-            gone: if same { self.take(&child.key) } else { None },
-            changed_job: None,
-        }
+        Change::removed(if same { self.take(&child.key) } else { None })
     }
 
     /// The API server answered one of our requests with an object.
@@ -82,34 +87,34 @@ impl ObjectIndex {
         self.put(child, true)
     }
 
-    /// The API server answered that this very object is gone.
-    pub(crate) fn absent(&mut self, key: &ObjectKey, uid: &str) {
-        self.tombstones.add(uid, u64::MAX);
-        if self
+    /// The API server answered that the object with this UID, or any, no longer exists.
+    pub(crate) fn absent(&mut self, key: &ObjectKey, uid: Option<&str>) -> Change {
+        let known = self
             .entries
             .get(key)
-            .is_some_and(|entry| *entry.child.uid == *uid)
-        {
-            self.take(key);
+            .map(|entry| Arc::clone(&entry.child.uid));
+        let gone = uid.map(Arc::from).or_else(|| known.clone());
+        if let Some(uid) = &gone {
+            self.tombstones.add(uid, u64::MAX);
         }
+        Change::removed(if known == gone { self.take(key) } else { None })
     }
 
-    /// The API server answered that this object will go, without showing it again.
+    /// The API server answered that it will delete the object, without showing it.
     pub(crate) fn set_delete_requested(&mut self, key: &ObjectKey, uid: Option<&str>) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.delete_requested |= uid.is_none_or(|uid| *entry.child.uid == *uid);
         }
     }
 
-    /// A relist began. It is a new beginning: it may rightly show what has ended before (a
-    /// restored etcd), and a list that lags is soon followed by the end of what it shows.
+    /// A relist began. It may show objects that were deleted before, after somebody restored etcd.
     pub(crate) fn relist_started(&mut self) {
         self.relist = Some(HashSet::new());
         self.tombstones = Tombstones::default();
     }
 
-    /// A relist showed an object. Unlike an event, it may show an older version than we know;
-    /// only our own writes stand against it.
+    /// A relist showed an object. It may be older than the version we know, after somebody restored
+    /// etcd; only our own unconfirmed writes are newer.
     pub(crate) fn relist_applied(&mut self, child: Child) -> Change {
         if let Some(listed) = &mut self.relist {
             listed.insert(child.key.clone());
@@ -128,15 +133,15 @@ impl ObjectIndex {
         change
     }
 
-    /// A relist ended: what it did not show is gone, except what only our own writes tell of.
-    /// Those are returned second, to be asked for one by one.
+    /// A relist ended. Removes and returns what it did not show, except objects that only our own
+    /// writes showed: their keys come second, to be asked for one by one.
     pub(crate) fn relist_done(&mut self) -> (Vec<Entry>, Vec<ObjectKey>) {
         let listed = self.relist.take().unwrap_or_default();
         let missing = self
             .entries
             .values()
             .filter(|entry| !listed.contains(&entry.child.key));
-        let (unconfirmed_keys, gone): (Vec<&Entry>, Vec<&Entry>) =
+        let (unconfirmed, gone): (Vec<&Entry>, Vec<&Entry>) =
             missing.partition(|entry| entry.unconfirmed);
         let keys = |entries: Vec<&Entry>| -> Vec<ObjectKey> {
             entries
@@ -144,10 +149,10 @@ impl ObjectIndex {
                 .map(|entry| entry.child.key.clone())
                 .collect()
         };
-        let (unconfirmed_keys, gone) = (keys(unconfirmed_keys), keys(gone));
+        let (unconfirmed, gone) = (keys(unconfirmed), keys(gone));
         (
             gone.iter().filter_map(|key| self.take(key)).collect(),
-            unconfirmed_keys,
+            unconfirmed,
         )
     }
 
@@ -197,7 +202,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Notes whose it is, and lets it share the names of its family.
+    /// Indexes an object, and lets it share strings with its siblings.
     fn index(&mut self, child: &mut Child) {
         if let Some(owner) = &mut child.owner {
             let family = self
@@ -257,7 +262,7 @@ impl Child {
     }
 }
 
-/// The last few objects that ended, so that a late event of one does not bring it back.
+/// The last deleted objects, so that a late event does not bring one back.
 #[derive(Debug, Default)]
 struct Tombstones {
     last_versions: HashMap<Arc<str>, u64>,
@@ -280,8 +285,8 @@ impl Tombstones {
         }
     }
 
-    /// Anything told about the object up to its end. An object that merely left the selection of
-    /// the watch may come back, at a later version.
+    /// Whether this version is older than the deletion. An object that lost its label leaves the
+    /// watch in the same way, and may come back with a later version.
     fn covers(&self, child: &Child) -> bool {
         self.last_versions
             .get(&child.uid)
@@ -373,7 +378,7 @@ mod tests {
         let mut index = ObjectIndex::default();
         let key = object("a", "u1", 5).key;
         index.watch_applied(object("a", "u1", 5));
-        index.absent(&key, "u1");
+        index.absent(&key, Some("u1"));
         index.watch_applied(object("a", "u1", 6));
         assert_eq!(version_of(&index, "a"), None);
         index.watch_applied(object("a", "u2", 7));

@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::labels;
 use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
 use kube::core::{ApiResource, DynamicResourceScope, Status};
 use kube::runtime::WatchStreamExt as _;
@@ -23,6 +22,7 @@ use crate::cache::Cache;
 use crate::error::chain;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::object_index::ObjectIndex;
 use crate::watch_backoff::WatchBackoff;
 use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 
@@ -89,12 +89,9 @@ impl Watch {
         kind: Kind,
     ) {
         let resource = wire::resource(&kind);
-        let selector = match kind {
-            Kind::Pod => format!("{}={}", labels::OPERATOR_NAME_LABEL, labels::OPERATOR_NAME),
-            _ => format!("{}={}", labels::MANAGED_BY_LABEL, labels::MANAGED_BY),
-        };
+        let (label, value) = wire::watch_label(kind == Kind::Pod);
         let config = watcher::Config::default()
-            .labels(&selector)
+            .labels(&format!("{label}={value}"))
             .page_size(CHILDREN_PER_PAGE);
         let events = watcher(self.scoped::<K>(&resource), config);
         let mut events = pin!(events.backoff(WatchBackoff::default()));
@@ -131,14 +128,24 @@ impl Watch {
             Event::Init => self.cache.relist_started(kind),
             Event::InitApply(object) => {
                 self.count_unreadable(kind, &object);
-                self.cache.relist_applied(kind, object.child());
+                let child = object.child();
+                let key = child.key.clone();
+                self.cache
+                    .update(kind, &key, |index| index.relist_applied(child));
             }
             Event::InitDone => return self.cache.relist_done(kind),
             Event::Apply(object) => {
                 self.count_unreadable(kind, &object);
-                self.cache.watch_applied(kind, object.child());
+                let child = object.child();
+                let key = child.key.clone();
+                self.cache
+                    .update(kind, &key, |index| index.watch_applied(child));
             }
-            Event::Delete(object) => self.cache.watch_deleted(kind, &object.child()),
+            Event::Delete(object) => {
+                let child = object.child();
+                let update = |index: &mut ObjectIndex| index.watch_deleted(&child);
+                self.cache.update(kind, &child.key, update);
+            }
         }
         Vec::new()
     }
@@ -155,12 +162,14 @@ impl Watch {
             match self.api.get(target).await {
                 Ok(text) => {
                     if let Ok(child) = wire::child(kind, &text) {
-                        self.cache.confirm_present(kind, child);
+                        self.cache.update(kind, &key, |index| index.response(child));
                     }
                     return;
                 }
                 Err(error) if error.code() == Some(404) => {
-                    return self.cache.confirm_absent(kind, &key);
+                    return self
+                        .cache
+                        .update(kind, &key, |index| index.absent(&key, None));
                 }
                 Err(error) if error.is_refusal() => return,
                 Err(_) => tokio::time::sleep(CONFIRM_RETRY).await,

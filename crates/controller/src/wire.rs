@@ -1,19 +1,47 @@
 //! What we read of the objects in a cluster: only the fields that a decision needs. Decides how
-//! stored JSON becomes a [`Child`]; what a child means for its job is not known here.
+//! stored JSON becomes a [`Child`]; knows nothing of what a child means for its job.
 //!
 //! Whole objects are never kept: a pod is about 6 KB of JSON and a few hundred bytes here.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
-use kube::core::{ApiResource, DynamicResourceScope};
+use kube::core::ApiResource;
 use planner::{Kind, observed};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+
+/// kube's trait for a type of ours: how it is read is the type, where it lives is a value.
+macro_rules! dynamic_resource {
+    ($type:ty $(, $parameter:ident)*) => {
+        impl<$($parameter),*> kube::Resource for $type {
+            type DynamicType = kube::core::ApiResource;
+            type Scope = kube::core::DynamicResourceScope;
+
+            fn kind(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
+                resource.kind.as_str().into()
+            }
+            fn group(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
+                resource.group.as_str().into()
+            }
+            fn version(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
+                resource.version.as_str().into()
+            }
+            fn plural(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
+                resource.plural.as_str().into()
+            }
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
 
 mod account;
 mod job;
@@ -34,17 +62,17 @@ pub(crate) use user_job::UserJob;
 pub(crate) struct Child {
     pub(crate) key: ObjectKey,
     pub(crate) uid: Arc<str>,
-    /// `metadata.resourceVersion`; 0 when it is no number.
+    /// `metadata.resourceVersion`; 0 when it is not a number.
     pub(crate) version: u64,
     pub(crate) owner: Option<Arc<ControllerRef>>,
-    /// The job's UID, by label. A claim, not a proof: anybody may write labels.
+    /// The UID of a job, by label. Anybody may write labels, so it proves nothing.
     pub(crate) job_label: Option<Arc<str>>,
-    /// It stands under the label that our watch selects by.
+    /// It has the label that our watch selects by.
     pub(crate) has_watch_label: bool,
     pub(crate) facts: Facts,
 }
 
-/// Where an object stands: at most one of a kind at a time.
+/// Namespace and name. At most one object of a kind has them at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectKey {
     pub(crate) namespace: Arc<str>,
@@ -71,84 +99,54 @@ pub(crate) enum Facts {
     WorkerSet(Box<observed::WorkerSet>),
 }
 
+/// Accessors: the facts, if the object is of that kind.
+macro_rules! accessors {
+    ($($name:ident: $variant:ident => $type:ty,)*) => {
+        impl Facts {
+            $(pub(crate) fn $name(&self) -> Option<$type> {
+                match self {
+                    Self::$variant(facts) => Some(<$type>::clone(facts)),
+                    _ => None,
+                }
+            })*
+        }
+    };
+}
+
+accessors! {
+    service: Service => observed::Service,
+    config: Config => observed::Config,
+    launcher: Job => observed::Launcher,
+    pod_group: PodGroup => observed::PodGroup,
+    account: Account => observed::AccountObject,
+    worker_set: WorkerSet => observed::WorkerSet,
+}
+
 impl Facts {
-    /// Of a Service.
-    pub(crate) fn service(&self) -> Option<observed::Service> {
-        if let Self::Service(service) = self {
-            Some(service.clone())
-        } else {
-            None
-        }
-    }
-
-    /// Of a ConfigMap.
-    pub(crate) fn config(&self) -> Option<observed::Config> {
-        if let Self::Config(config) = self {
-            Some(config.clone())
-        } else {
-            None
-        }
-    }
-
-    /// Of a Job.
-    pub(crate) fn launcher(&self) -> Option<observed::Launcher> {
-        if let Self::Job(launcher) = self {
-            Some((**launcher).clone())
-        } else {
-            None
-        }
-    }
-
-    /// Of a PodGroup.
-    pub(crate) fn pod_group(&self) -> Option<observed::PodGroup> {
-        if let Self::PodGroup(group) = self {
-            Some((**group).clone())
-        } else {
-            None
-        }
-    }
-
-    /// Of an object of a job's account.
-    pub(crate) fn account(&self) -> Option<observed::AccountObject> {
-        if let Self::Account(object) = self {
-            Some((**object).clone())
-        } else {
-            None
-        }
-    }
-
-    /// Of a StatefulSet.
-    pub(crate) fn worker_set(&self) -> Option<observed::WorkerSet> {
-        if let Self::WorkerSet(set) = self {
-            Some((**set).clone())
-        } else {
-            None
-        }
-    }
-
     /// Of a pod.
     pub(crate) fn pod(&self) -> Option<&PodFacts> {
-        if let Self::Pod(pod) = self {
-            Some(pod)
-        } else {
-            None
+        match self {
+            Self::Pod(pod) => Some(pod),
+            _ => None,
         }
     }
 }
 
-/// A stored object that turns into a [`Child`]. Reading never fails for the shape of one part:
-/// that part is then as if it were empty, and counted as unreadable.
+/// A stored object that becomes a [`Child`]. A part of an unknown shape is read as empty, and counted
+/// as unreadable.
 pub(crate) trait IntoChild:
     Resource<DynamicType = ApiResource> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {
     /// Some part of it had a shape that we do not know.
-    fn unreadable(&self) -> bool;
+    fn unreadable(&self) -> bool {
+        false
+    }
     /// What matters of it.
     fn child(self) -> Child;
 }
 
 impl ObjectKey {
-    /// Of these two names.
+    /// Of a namespace and a name.
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -187,7 +185,7 @@ impl Child {
     }
 }
 
-/// The one way from text to a child, for answers of the API server.
+/// Reads an answer of the API server.
 pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error> {
     fn read<K: IntoChild>(text: &str) -> Result<Child, serde_json::Error> {
         serde_json::from_str::<K>(text).map(IntoChild::child)
@@ -292,31 +290,9 @@ pub(crate) struct RawObject<Spec, Status, Data = IgnoredAny> {
     data: Data,
 }
 
-impl<Spec, Status, Data> Resource for RawObject<Spec, Status, Data> {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
+dynamic_resource!(RawObject<Spec, Status, Data>, Spec, Status, Data);
 
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// A part of an object that may have any shape: one that we cannot read must not hide the rest.
+/// A part of an object that may have any shape. An unreadable part must not hide the rest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Part<T> {
@@ -373,19 +349,11 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
 }
 
 /// A child from its metadata and facts.
-fn assemble(metadata: &ObjectMeta, has_watch_label: bool, facts: Facts) -> Child {
+fn assemble(metadata: &ObjectMeta, facts: Facts) -> Child {
     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-    let owner = metadata.owner_references.iter().flatten();
-    let owner = owner
-        .filter(|owner| owner.controller == Some(true))
-        .map(|owner| {
-            let (kind, name) = (owner.kind.clone(), owner.name.clone());
-            Arc::new(ControllerRef {
-                kind,
-                name,
-                uid: owner.uid.as_str().into(),
-            })
-        });
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    let (watch_label, value) = watch_label(matches!(facts, Facts::Pod(_)));
     Child {
         key: ObjectKey {
             namespace: text(&metadata.namespace),
@@ -393,14 +361,30 @@ fn assemble(metadata: &ObjectMeta, has_watch_label: bool, facts: Facts) -> Child
         },
         uid: text(&metadata.uid),
         version: version(metadata),
-        owner: owner.into_iter().next(),
+        owner: owner.map(|owner| {
+            Arc::new(ControllerRef {
+                kind: owner.kind.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.as_str().into(),
+            })
+        }),
         job_label: label(metadata, labels::JOB_UID_LABEL).map(Arc::from),
-        has_watch_label,
+        has_watch_label: label(metadata, watch_label) == Some(value),
         facts,
     }
 }
 
-/// `metadata.resourceVersion` as a number; 0 when it is none.
+/// The label that our watch selects by. Pods have that of Kubeflow's operator, because those of a
+/// Job or StatefulSet carry the labels of its template alone.
+pub(crate) fn watch_label(is_pod: bool) -> (&'static str, &'static str) {
+    if is_pod {
+        (labels::OPERATOR_NAME_LABEL, labels::OPERATOR_NAME)
+    } else {
+        (labels::MANAGED_BY_LABEL, labels::MANAGED_BY)
+    }
+}
+
+/// `metadata.resourceVersion` as a number; 0 when it is not one.
 fn version(metadata: &ObjectMeta) -> u64 {
     metadata
         .resource_version
@@ -420,10 +404,6 @@ fn annotation(metadata: &ObjectMeta, key: &str) -> String {
         .and_then(|annotations| annotations.get(key))
         .cloned()
         .unwrap_or_default()
-}
-
-fn is_managed(metadata: &ObjectMeta) -> bool {
-    label(metadata, labels::MANAGED_BY_LABEL) == Some(labels::MANAGED_BY)
 }
 
 fn uid(metadata: &ObjectMeta) -> String {

@@ -7,7 +7,7 @@ use planner::observed::{Directives, Launcher, LauncherEnd};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble, uid};
 
 /// batch/v1 Job.
 pub(crate) type Job = RawObject<Part<JobSpec>, Part<JobStatus>>;
@@ -98,8 +98,7 @@ impl IntoChild for Job {
                     .map_or(Value::Null, Value::take),
             },
         }));
-        let has_watch_label = is_managed(&self.metadata);
-        assemble(&self.metadata, has_watch_label, facts)
+        assemble(&self.metadata, facts)
     }
 }
 

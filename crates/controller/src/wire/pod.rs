@@ -151,10 +151,6 @@ impl PodFacts {
 }
 
 impl IntoChild for Pod {
-    fn unreadable(&self) -> bool {
-        false
-    }
-
     fn child(self) -> Child {
         let RawObject {
             metadata,
@@ -167,8 +163,6 @@ impl IntoChild for Pod {
             Some(role) if dialects::is_launcher_role(role) => Role::Launcher,
             Some(_) | None => Role::Neither,
         };
-        let has_watch_label =
-            label(&metadata, labels::OPERATOR_NAME_LABEL) == Some(labels::OPERATOR_NAME);
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
         let begun = containers(&status).any(has_begun);
         let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -188,7 +182,7 @@ impl IntoChild for Pod {
                 .sum(),
             more: more(status),
         };
-        assemble(&metadata, has_watch_label, Facts::Pod(facts))
+        assemble(&metadata, Facts::Pod(facts))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble, uid};
 
 /// core/v1 Service.
 pub(crate) type Service = RawObject<Part<ServiceSpec>, IgnoredAny>;
@@ -35,8 +35,7 @@ impl IntoChild for Service {
             selector: spec.selector.unwrap_or_default(),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
         });
-        let has_watch_label = is_managed(&self.metadata);
-        assemble(&self.metadata, has_watch_label, facts)
+        assemble(&self.metadata, facts)
     }
 }
 
@@ -50,23 +49,17 @@ impl IntoChild for ConfigMap {
             uid: uid(&self.metadata),
             data: self.data.or_default(),
         });
-        let has_watch_label = is_managed(&self.metadata);
-        assemble(&self.metadata, has_watch_label, facts)
+        assemble(&self.metadata, facts)
     }
 }
 
 impl IntoChild for PodGroup {
-    fn unreadable(&self) -> bool {
-        false
-    }
-
     fn child(self) -> Child {
         let facts = Facts::PodGroup(Box::new(observed::PodGroup {
             uid: uid(&self.metadata),
             spec: self.spec,
             deleting: self.metadata.deletion_timestamp.is_some(),
         }));
-        let has_watch_label = is_managed(&self.metadata);
-        assemble(&self.metadata, has_watch_label, facts)
+        assemble(&self.metadata, facts)
     }
 }

@@ -5,7 +5,7 @@ use planner::observed;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, annotation, assemble, is_managed, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, annotation, assemble, uid};
 
 /// apps/v1 StatefulSet.
 pub(crate) type StatefulSet = RawObject<Part<SetSpec>, Part<SetStatus>>;
@@ -48,7 +48,6 @@ impl IntoChild for StatefulSet {
             rolled_out: seen && pods.iter().all(|count| *count == replicas),
             deleting: self.metadata.deletion_timestamp.is_some(),
         }));
-        let has_watch_label = is_managed(&self.metadata);
-        assemble(&self.metadata, has_watch_label, facts)
+        assemble(&self.metadata, facts)
     }
 }

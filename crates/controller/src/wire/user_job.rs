@@ -1,13 +1,11 @@
 //! The job as its user wrote it, in any dialect: whole, because only its dialect can read it, but
 //! without what others keep in its metadata, which is often more than the job itself.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::core::{ApiResource, DynamicResourceScope};
+use kube::core::ApiResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -75,29 +73,7 @@ impl UserJob {
     }
 }
 
-impl Resource for UserJob {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+dynamic_resource!(UserJob);
 
 #[cfg(test)]
 mod tests {
