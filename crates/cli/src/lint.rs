@@ -19,13 +19,13 @@ pub(crate) use show::{as_json, as_text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// A word: `UnknownField`, `Invalid`…
+    /// `UnknownField`, `Invalid`…
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) mark: Option<Mark>,
     /// What stands beside the mark.
     pub(crate) label: String,
-    /// What to do, when the label does not say it.
+    /// What to do, if the label does not tell.
     pub(crate) advice: String,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
-    /// The word.
+    /// As printed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",

@@ -25,7 +25,7 @@ pub(crate) struct Condition<'a> {
     pub(crate) name: &'a str,
     /// `True` or `False`.
     pub(crate) holds: bool,
-    /// A word.
+    /// A reason in CamelCase.
     pub(crate) reason: &'a str,
     /// A sentence.
     pub(crate) message: &'a str,
@@ -66,7 +66,7 @@ impl Conditions {
             .is_some_and(|item| text(item, "status") == "True")
     }
 
-    /// Sets a condition and says whether that changed anything. An entry with the same status
+    /// Sets a condition. True if that changed anything. An entry with the same status
     /// and reason stays as it is, message and times included; any other is replaced at the end
     /// of the list, and keeps its transition time if its status stays.
     pub(crate) fn set(&mut self, new: Condition<'_>, now: &str) -> bool {

@@ -26,7 +26,7 @@ pub struct Definition {
     pub wide_columns: &'static [Column],
     /// Fields of `status` that not every resource has.
     pub status: &'static [&'static [Field]],
-    /// What no shape can say.
+    /// Conditions that no shape can express.
     pub rules: fn() -> Vec<Rule>,
 }
 
@@ -216,7 +216,7 @@ fn add(root: &mut Value, field: &Field, pod_template: &Value) {
     if field.meaning.is_empty() {
         return;
     }
-    // Entries of a map have one schema: its description tells them apart.
+    // Entries of a map share one schema, so its description names them.
     let entry = field
         .path
         .split_once('[')
@@ -267,7 +267,7 @@ fn split(path: &str) -> (&str, &str) {
 
 fn immutability(field: &'static Field) -> Rule {
     let (on, name) = split(field.path);
-    // A word of the rules' own language is written with underscores.
+    // The rules escape their keywords with underscores.
     let field = match name {
         "namespace" => "__namespace__",
         _ => name,

@@ -1,5 +1,5 @@
 //! One field of an API: its path, what it may hold, what becomes of it, and what it means. A dialect's
-//! list of fields is the only place that says so: the custom resource definition, `docs/dialects.md`,
+//! list of fields is the only source: the custom resource definition, `docs/dialects.md`,
 //! `muster fields`, `muster generate`, `muster lint` and the tests all read the list. Decides nothing.
 
 use serde_json::{Map, Value, json};

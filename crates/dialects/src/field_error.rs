@@ -1,5 +1,5 @@
-//! One thing that is wrong with a job, by the path of its field, in the words that Kubernetes
-//! uses. Decides only how an error, and a list of them, is spelled.
+//! One thing that is wrong with a job, by the path of its field, in the format that Kubernetes uses.
+//! Decides only the text of an error and of a list of errors.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -39,7 +39,7 @@ impl FieldError {
         }
     }
 
-    /// The field is not one of the words that it may be.
+    /// The field has none of the values that it may have.
     pub(crate) fn unsupported(path: &str, value: &str, supported: &[&str]) -> Self {
         let words: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
         Self {
@@ -58,11 +58,11 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All errors as one text: a single one as it is, several in brackets, each said once.
+/// All errors as one text: a single one as it is, several in brackets, without repetitions.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut said = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let texts = errors.iter().map(ToString::to_string);
-    let texts: Vec<String> = texts.filter(|text| said.insert(text.clone())).collect();
+    let texts: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
     match texts.as_slice() {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),

@@ -99,9 +99,9 @@ pub struct Dialect {
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.
     pub lower: fn(job: &Value) -> Result<planner::Job, Vec<FieldError>>,
-    /// What the job's status says already.
+    /// What the stored status records of the job.
     pub recorded: fn(job: &Value) -> planner::Recorded,
-    /// What the job's status should say, and what to announce.
+    /// The status to write, and the events to announce.
     pub report: fn(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report,
 }
 
@@ -137,7 +137,7 @@ pub struct Report {
 pub enum Urgency {
     /// It equals the stored one.
     Unchanged,
-    /// Only counters and words of progress differ: may wait until the pods are quiet.
+    /// Only counters and progress messages differ: the write may wait until the pods are quiet.
     WhenQuiet,
     /// A condition, an outcome, a time or the observed generation differs.
     Now,
@@ -148,7 +148,7 @@ pub enum Urgency {
 pub struct Event {
     /// A person should look.
     pub warning: bool,
-    /// A word.
+    /// A reason in CamelCase.
     pub reason: String,
     /// A sentence of at most 1024 bytes.
     pub message: String,

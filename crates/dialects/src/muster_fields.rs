@@ -1,5 +1,5 @@
-//! `spec.muster`: what users may say to muster itself, the same in every API. Reads and judges; what
-//! a field means where it is absent is for the dialects.
+//! `spec.muster`: settings of muster itself, the same in every API. Reads and checks them; their defaults
+//! are in the dialects.
 
 use planner::site::Transport;
 
@@ -35,7 +35,7 @@ const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
 pub struct Muster {
     /// `dialect`: the API that the job was written in.
     pub dialect: String,
-    /// `elastic`: says whether the program asks for hosts while it runs.
+    /// `elastic`: whether the program asks for hosts while it runs.
     pub elastic: Option<bool>,
     /// `transport`: how mpirun reaches the workers.
     pub transport: String,
@@ -50,7 +50,7 @@ pub struct Muster {
 }
 
 impl Muster {
-    /// How mpirun reaches the workers, if the job says so.
+    /// How mpirun reaches the workers, if the job sets it.
     pub(crate) fn transport(&self) -> Option<Transport> {
         Transport::named(&self.transport)
     }

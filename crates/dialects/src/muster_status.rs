@@ -1,6 +1,6 @@
-//! `status.muster`: what muster itself says of a job, the same in every dialect, beside the
-//! dialect's own status and never instead of it. Decides the words; whether and when they are
-//! written is the dialect's report.
+//! `status.muster`: the state of a job, the same in every dialect, beside the dialect's own status and
+//! never instead of it. Decides its contents; the dialect's report decides whether and when it is
+//! written.
 
 use contract::reason::{Reason, Stage};
 use planner::site::Transport;
@@ -56,7 +56,7 @@ pub(crate) struct StatusContext<'a> {
     pub(crate) now: &'a str,
 }
 
-/// What stands in the way of a job from outside.
+/// What blocks a job from outside.
 struct Obstacle<'a> {
     reason: &'a str,
     message: &'a str,
@@ -87,8 +87,7 @@ impl StatusContext<'_> {
         muster
     }
 
-    /// Of a job that cannot be understood. Pods that run go on running, so a phase that says
-    /// so stays.
+    /// Of an invalid job. Pods that run keep running, so such a phase stays.
     pub(crate) fn invalid(&self, problem: &str) -> Value {
         let phase = match text(self.stored, "phase") {
             kept @ ("Running" | "Suspended") => kept,
@@ -136,19 +135,18 @@ impl StatusContext<'_> {
     }
 }
 
-/// Something stands in the way of the job that did not when `stored` was written, or it says
-/// something else now: the reason and the message.
+/// The reason and the message of what blocks the job, if they differ from what `stored` has.
 pub(crate) fn new_obstacle<'v>(stored: &Value, muster: &'v Value) -> Option<(&'v str, &'v str)> {
-    let said = |muster: &'v Value| {
+    let current = |muster: &'v Value| {
         let condition = accepted(muster).filter(|item| text(item, "status") == "False")?;
         Some((text(condition, "reason"), text(condition, "message")))
     };
     let known = accepted(stored).filter(|item| text(item, "status") == "False");
     let known = known.map(|item| (text(item, "reason"), text(item, "message")));
-    said(muster).filter(|now| known != Some(*now))
+    current(muster).filter(|now| known != Some(*now))
 }
 
-/// Pods that were made again after a failure, and the UID of the last of them.
+/// How many pods were replaced after a failure, and the UID of the last of them.
 pub(crate) fn replacements(muster: &Value) -> (u32, Option<String>) {
     let restarts = muster.get("restarts").and_then(Value::as_u64);
     let restarts = restarts.and_then(|restarts| u32::try_from(restarts).ok());
@@ -169,7 +167,7 @@ pub(crate) fn transport(job: &Value) -> Option<Transport> {
     Transport::named(text(muster, "transport"))
 }
 
-/// The stored words are the last ones: the job was over when they were written.
+/// The stored `muster` is final: the job was over when it was written.
 pub(crate) fn is_final(muster: &Value) -> bool {
     muster.get("finished") == Some(&Value::Bool(true))
 }
@@ -181,7 +179,7 @@ fn accepted(muster: &Value) -> Option<&Value> {
         .find(|item| text(item, "type") == ACCEPTED)
 }
 
-/// The word that people read.
+/// `phase`, for people.
 fn phase(status: &Status) -> &'static str {
     match status.outcome.as_ref().map(|outcome| &outcome.verdict) {
         Some(Verdict::Succeeded) => return "Succeeded",

@@ -1,7 +1,7 @@
-//! What names Kubernetes takes for objects that become host names. Decides only whether one is
+//! Which names Kubernetes accepts for objects that become host names. Decides only whether a name is
 //! well formed.
 
-/// Everything that keeps a text from being a DNS-1035 label, in Kubernetes' words.
+/// Everything that is wrong with a DNS-1035 label, in the messages of Kubernetes.
 pub(crate) fn dns_1035_problems(label: &str) -> Vec<&'static str> {
     let mut problems = Vec::new();
     if label.len() > 63 {

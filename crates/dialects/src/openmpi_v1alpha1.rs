@@ -38,7 +38,7 @@ pub const DIALECT: Dialect = Dialect {
     // The component never retries.
     set_no_retries: |_| Vec::new(),
     fixed_transport: Some(planner::site::Transport::Ssh),
-    // The component had no controller, and so nobody to hand a job to.
+    // The component had no controller that a job could be handed to.
     managed_elsewhere: |_| false,
     lower: lower::lower,
     recorded: report::recorded,

@@ -59,7 +59,7 @@ impl<'v> Place<'v> {
     }
 }
 
-/// More errors of shape than this help nobody, and an object of a megabyte could hold many more.
+/// An object of a megabyte could have many more errors, which would help nobody.
 const ERRORS_MAX: usize = 100;
 
 /// Reads places and remembers what had the wrong shape.
@@ -74,7 +74,7 @@ impl Reader {
         self.errors
     }
 
-    /// A string; empty when absent, as the Kubernetes API does not tell the two apart.
+    /// A string; empty when absent, because the Kubernetes API does not distinguish the two.
     pub(crate) fn string(&mut self, place: &Place<'_>) -> String {
         self.optional_string(place).unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl Reader {
         self.shaped(place, "true or false", Value::as_bool)
     }
 
-    /// An integer of at most `max`. How small it may be is for the caller to judge.
+    /// An integer of at most `max`. The caller checks the minimum.
     pub(crate) fn integer(&mut self, place: &Place<'_>, max: i64) -> Option<i64> {
         let value = place.value()?;
         if value.as_i64().map_or(value.is_u64(), |number| number > max) {

@@ -1,44 +1,24 @@
-//! A report on its way out, the same in every dialect: how urgent a change of a status is, and how long
-//! an event may be. Must not know what a status says.
+//! How urgent the change of a status is, the same in every dialect. Must not know what a status means.
 
-use planner::text::truncated;
 use serde_json::{Map, Value};
 
-use crate::{Event, Report, Urgency};
+use crate::Urgency;
 
-/// The API server refuses events with longer messages.
-const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
-/// Words of progress in `status.muster`.
+/// Progress messages in `status.muster`.
 const PROGRESS: [&str; 3] = ["ready", "reason", "message"];
 
-/// A status as it is to be stored, how urgent that is, and what to announce. `counters` are the fields of
-/// the dialect's own that may wait, as words of progress may; conditions, phases and times may not.
-pub(crate) fn report(
+/// Compares the stored status with the one to write. `counters` are the dialect's own fields that may be
+/// written late, as progress messages may; conditions, phases and times may not.
+pub(crate) fn urgency(
     stored: &Map<String, Value>,
-    status: Map<String, Value>,
-    mut events: Vec<Event>,
+    status: &Map<String, Value>,
     counters: &[&str],
-) -> Report {
-    for event in &mut events {
-        event.message = truncated(&event.message, EVENT_MESSAGE_BYTES_MAX);
-    }
-    Report {
-        urgency: urgency(stored, &status, counters),
-        status: Value::Object(status),
-        events,
-    }
-}
-
-fn urgency(stored: &Map<String, Value>, status: &Map<String, Value>, counters: &[&str]) -> Urgency {
+) -> Urgency {
     let pressing = |status: &Map<String, Value>| {
         let mut status = status.clone();
-        for counter in counters {
-            status.remove(*counter);
-        }
+        status.retain(|name, _| !counters.contains(&name.as_str()));
         if let Some(Value::Object(muster)) = status.get_mut("muster") {
-            for word in PROGRESS {
-                muster.remove(word);
-            }
+            muster.retain(|name, _| !PROGRESS.contains(&name.as_str()));
         }
         status
     };

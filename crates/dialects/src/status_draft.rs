@@ -5,26 +5,30 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use planner::text::truncated;
 use planner::{Count, Recorded, Status};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
 use crate::muster_status::{self, StatusContext};
-use crate::{Event, FieldError, Finding, Report, report_urgency, time};
+use crate::report_urgency::urgency;
+use crate::{Event, FieldError, Finding, Report, time};
+
+/// The API server refuses events with longer messages.
+const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// How one dialect reports.
 pub(crate) struct Reporter {
     /// Name of the dialect.
     pub(crate) dialect: &'static str,
-    /// What the stored status says.
+    /// What the stored status records of the job.
     pub(crate) recorded: fn(&Value) -> Recorded,
     /// The status has `observedGeneration`.
     pub(crate) has_generation: bool,
     /// Fields of the status that may be written late, as they only count.
     pub(crate) counters: &'static [&'static str],
-    /// Writes the dialect's own fields for a job that was planned. `is_over` says whether they are final
-    /// already.
+    /// Writes the dialect's own fields for a job that was planned. If `is_over`, they are final already.
     pub(crate) project: fn(&mut StatusDraft<'_>, &Status),
     /// Writes the dialect's own fields for a job that is invalid.
     pub(crate) refuse: fn(&mut StatusDraft<'_>, &[FieldError]),
@@ -52,7 +56,7 @@ pub(crate) struct StatusDraft<'a> {
 }
 
 impl Reporter {
-    /// What the job's status should say, and what to announce.
+    /// The status to write, and the events to announce.
     pub(crate) fn report(&self, job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
         let (empty, nothing) = (Map::new(), Value::Null);
         let status = job.get("status").unwrap_or(&nothing);
@@ -98,7 +102,11 @@ impl Reporter {
             let muster = draft.muster.take();
             draft.insert("muster", muster);
         }
-        report_urgency::report(stored, draft.status, draft.events, self.counters)
+        Report {
+            urgency: urgency(stored, &draft.status, self.counters),
+            status: draft.status.into(),
+            events: draft.events,
+        }
     }
 }
 
@@ -108,7 +116,7 @@ impl StatusDraft<'_> {
         self.status.insert(name.to_owned(), value.into());
     }
 
-    /// Sets a condition and says whether that changed anything.
+    /// Sets a condition. True if that changed anything.
     pub(crate) fn set(&mut self, name: &str, holds: bool, reason: &str, message: &str) -> bool {
         self.set_since(name, holds, reason, message, self.now)
     }
@@ -133,7 +141,7 @@ impl StatusDraft<'_> {
     }
 
     /// Sets a condition, and announces it if that changed anything.
-    pub(crate) fn set_and_tell(
+    pub(crate) fn set_and_announce(
         &mut self,
         name: &str,
         holds: bool,
@@ -142,7 +150,7 @@ impl StatusDraft<'_> {
     ) -> bool {
         let is_new = self.set(name, holds, reason, message);
         if is_new {
-            self.tell(reason, message);
+            self.announce(reason, message);
         }
         is_new
     }
@@ -163,7 +171,7 @@ impl StatusDraft<'_> {
     }
 
     /// Announces something.
-    pub(crate) fn tell(&mut self, reason: &str, message: &str) {
+    pub(crate) fn announce(&mut self, reason: &str, message: &str) {
         self.push(false, reason, message);
     }
 
@@ -176,7 +184,7 @@ impl StatusDraft<'_> {
         self.events.push(Event {
             warning,
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message: truncated(message, EVENT_MESSAGE_BYTES_MAX),
         });
     }
 

@@ -1,13 +1,13 @@
-//! Looks at a pod template only as far as the planner builds on it: the parts that it adds to or
-//! reads from must have the shape they have in a Pod. Everything else is the API server's to
-//! judge when the pod is created.
+//! Checks a pod template only as far as the planner builds on it: the parts that the planner adds to or
+//! reads must have the shape they have in a Pod. The API server checks the rest when it creates the
+//! pod.
 
 use serde_json::Value;
 
 use crate::reader::{Place, Reader};
 
-/// Names every part of the template that has a shape no pod has.
-pub(crate) fn look(reader: &mut Reader, template: &Place<'_>) {
+/// Reports every part of the template that has another shape than in a Pod.
+pub(crate) fn check_shape(reader: &mut Reader, template: &Place<'_>) {
     if reader.object(template).is_none() {
         return;
     }
@@ -16,14 +16,14 @@ pub(crate) fn look(reader: &mut Reader, template: &Place<'_>) {
         reader.map_of(&metadata.field(key), "a string", Value::is_string);
     }
     let spec = reader.group(template, "spec");
-    look_at_spec(reader, &spec);
+    check_spec(reader, &spec);
 }
 
-fn look_at_spec(reader: &mut Reader, spec: &Place<'_>) {
+fn check_spec(reader: &mut Reader, spec: &Place<'_>) {
     let containers = spec.field("containers");
     let items = reader.list_of(&containers, "an object", Value::is_object);
     for index in 0..items.map_or(0, Vec::len) {
-        look_at_container(reader, &containers, index);
+        check_container(reader, &containers, index);
     }
     for list in ["volumes", "tolerations", "schedulingGates"] {
         reader.list_of(&spec.field(list), "an object", Value::is_object);
@@ -38,7 +38,7 @@ fn look_at_spec(reader: &mut Reader, spec: &Place<'_>) {
     reader.list_of(&dns.field("searches"), "a string", Value::is_string);
 }
 
-fn look_at_container(reader: &mut Reader, containers: &Place<'_>, index: usize) {
+fn check_container(reader: &mut Reader, containers: &Place<'_>, index: usize) {
     let Some(container) = containers.item(index) else {
         return;
     };

@@ -14,7 +14,7 @@ pub(crate) fn read(text: &str) -> Option<Timestamp> {
 }
 
 /// The text for `at`: the stored one where it names the same second, so that another writer's
-/// spelling is no difference.
+/// spelling makes no difference.
 pub(crate) fn kept_or_written(stored: Option<&str>, at: Timestamp) -> String {
     match stored {
         Some(text) if read(text).map(whole_seconds) == Some(whole_seconds(at)) => text.to_owned(),

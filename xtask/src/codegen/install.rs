@@ -42,7 +42,7 @@ pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
         let image = format!("{image}:{version}\n");
         ensure!(
             text.contains(&image),
-            "deploy/base/deployment.yaml must say `{}`",
+            "deploy/base/deployment.yaml must contain `{}`",
             image.trim()
         );
     }

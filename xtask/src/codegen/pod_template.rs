@@ -1,6 +1,6 @@
 //! The structural schema of a pod template: the one of the Kubernetes API, with every reference
-//! inlined and without descriptions, plus the marks that its types do not carry (list keys,
-//! defaults, atomic maps). Knows nothing of jobs.
+//! inlined and without descriptions, plus what its Rust types do not have (list keys, defaults, atomic
+//! maps). Knows nothing of jobs.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -64,8 +64,8 @@ const ATOMIC: [&str; 11] = [
     "TypedLocalObjectReference",
 ];
 
-/// What the API server fills in, so that a key of a list is never missing and a job reads back
-/// as it always has.
+/// Defaults that the API server sets, so that a list key is never missing and a job reads back as it
+/// always has.
 fn defaults() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("ConfigMapEnvSource", "name", json!("")),
@@ -120,7 +120,7 @@ pub(crate) fn quantity() -> Value {
     })
 }
 
-/// What a template may say about its pods' metadata; the rest is the controller's.
+/// The metadata that a template may set; the controller sets the rest.
 fn metadata() -> Value {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     json!({
@@ -172,7 +172,7 @@ impl Inliner<'_> {
                         fields.collect::<Result<Map<_, _>>>()?.into(),
                     );
                 }
-                other => bail!("keyword `{other}` of {type_name} is new: say what becomes of it"),
+                other => bail!("keyword `{other}` of {type_name} is new: handle it in codegen"),
             }
         }
         mark(&mut out, type_name)?;
@@ -182,7 +182,7 @@ impl Inliner<'_> {
     fn referred(&self, reference: &str) -> Result<Value> {
         let name = reference
             .strip_prefix(REFERENCE)
-            .with_context(|| format!("{reference} is no reference to a definition"))?;
+            .with_context(|| format!("{reference} does not refer to a definition"))?;
         match name {
             QUANTITY => return Ok(quantity()),
             OBJECT_META => return Ok(metadata()),
@@ -196,7 +196,7 @@ impl Inliner<'_> {
     }
 }
 
-/// Adds to the schema of a type what its Rust type does not say.
+/// Adds to the schema of a type what its Rust type does not have.
 fn mark(schema: &mut Map<String, Value>, type_name: &str) -> Result<()> {
     if ATOMIC.contains(&type_name) {
         schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());

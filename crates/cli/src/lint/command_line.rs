@@ -1,5 +1,5 @@
-//! What can be seen in the launcher's command before it runs: more ranks than slots. Decides only
-//! what is certain; a command inside a shell script is not read.
+//! Checks the launcher's command for more ranks than slots. Reports only what is certain; commands inside
+//! shell scripts are not read.
 
 use planner::Job;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::yaml::Document;
 
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "mpiexec.hydra", "prterun"];
 const COUNT_FLAGS: [&str; 6] = ["-n", "-np", "--n", "--np", "-c", "-N_total"];
-/// Words that say: more ranks than slots are meant.
+/// Options that allow more ranks than slots.
 const OVERSUBSCRIBE: [&str; 3] = ["--oversubscribe", "-oversubscribe", ":OVERSUBSCRIBE"];
 
 pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
@@ -37,7 +37,7 @@ pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
         return Vec::new();
     };
     let hosts = u64::from(job.worker_count()) + u64::from(job.launcher_is_host);
-    // A launcher alone runs its ranks itself, and nobody counts its slots.
+    // A launcher without workers runs its ranks itself, without a limit of slots.
     if hosts == 0 || meant {
         return Vec::new();
     }
@@ -70,7 +70,7 @@ fn too_many(
         ranks.div_ceil(hosts),
         ranks.div_ceil(slots)
     );
-    // Hydra wraps around in silence: slow, but not wrong.
+    // Hydra starts more ranks than slots without an error: slow, but not wrong.
     if !job.mpi.refuses_oversubscription() {
         finding.severity = Severity::Warning;
         finding.reason = "Oversubscribed";

@@ -8,7 +8,7 @@ use crate::manifest::{self, Api};
 use crate::schema::{self, Schema};
 use crate::yaml::{Document, escaped};
 
-/// More findings than this help nobody.
+/// More findings would help nobody.
 const FINDINGS_MAX: usize = 100;
 /// Names are taken for one another up to this distance.
 const DISTANCE_MAX: usize = 3;
@@ -149,7 +149,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// `/spec/containers/0/name` as people say it.
+/// `/spec/containers/0/name` as `spec.containers[0].name`.
 fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {

@@ -1,4 +1,4 @@
-//! `muster fields [DIALECT][.PATH]`: what fields there are, what they hold and what they are for.
+//! `muster fields [DIALECT][.PATH]`: which fields there are, what they hold and what they mean.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &FieldsArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The spec is a list of parameters, which is then what somebody wants to see.
+/// The spec is a list of parameters, so it is what a user wants to see.
 fn is_flat(schema: Schema) -> bool {
     let spec = schema.below("spec");
     spec.is_some_and(|spec| {

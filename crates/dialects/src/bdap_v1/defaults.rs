@@ -1,13 +1,13 @@
-//! What an MPIJob of this API means where it says nothing. Judges no value.
+//! Defaults of this API. Checks no values.
 
 use super::types::MpiJob;
 
-/// As a Pod has it: a launcher that does not say otherwise is started again for ever.
+/// The default of a Pod: without another policy, the launcher is restarted forever.
 const RESTART_POLICY: &str = "Always";
 /// Workers stay until the job is deleted.
 const CLEAN_POD_POLICY: &str = "None";
 
-/// Fills in what the job leaves open.
+/// Sets every field that the job does not set.
 pub(super) fn fill(job: &mut MpiJob) {
     for template in [&mut job.spec.launcher, &mut job.spec.worker] {
         if template.restart_policy.is_empty() {

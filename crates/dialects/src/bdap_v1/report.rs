@@ -15,7 +15,7 @@ use crate::{Finding, Report, time};
 /// What clients of this API call a launcher that does not exist yet.
 const WAITING_WORKERS: &str = "WaitingWorkers";
 
-/// What the job's status says already. No end is recorded: the next launcher may be on its way.
+/// What the stored status records of the job. No end is recorded: the next launcher may be on its way.
 pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     Recorded {
@@ -25,7 +25,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     }
 }
 
-/// What the job's status should say, and what to announce.
+/// The status to write, and the events to announce.
 pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
@@ -47,7 +47,7 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
     conclude(draft, planned);
     if planned.running {
         let message = draft.sentence(KIND, "is running.");
-        draft.set_and_tell(RUNNING, true, "MPIJobRunning", &message);
+        draft.set_and_announce(RUNNING, true, "MPIJobRunning", &message);
     } else if draft.conditions.holds(RUNNING) && planned.outcome.is_none() {
         let message = "launcher and workers do not all run";
         draft.set(RUNNING, false, "MPIJobWaiting", message);
@@ -62,7 +62,7 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
 
 fn create(draft: &mut StatusDraft<'_>) {
     let message = draft.sentence(KIND, "is created.");
-    draft.set_and_tell(CREATED, true, "MPIJobCreated", &message);
+    draft.set_and_announce(CREATED, true, "MPIJobCreated", &message);
     let launcher = draft.text("/spec/launcherTemplate/spec/restartPolicy");
     let worker = draft.text("/spec/workerTemplate/spec/restartPolicy");
     let (is_always, worker) = (["", "Always"].contains(&launcher), worker.to_owned());
@@ -95,7 +95,7 @@ fn conclude(draft: &mut StatusDraft<'_>, planned: &Status) {
         Verdict::Succeeded => {
             let message = draft.sentence(KIND, "successfully completed.");
             draft.conditions.withdraw(FAILED);
-            draft.set_and_tell(SUCCEEDED, true, "MPIJobSucceeded", &message)
+            draft.set_and_announce(SUCCEEDED, true, "MPIJobSucceeded", &message)
         }
         Verdict::Failed { reason, message } => {
             draft.conditions.withdraw(SUCCEEDED);

@@ -1,5 +1,5 @@
 //! The wire: what a stored `batch.test.bdap.com/v1` MPIJob holds. A field of the wrong shape is an
-//! error that names its path, and then counts as absent. Fills in nothing and judges no value.
+//! error that names its path, and then counts as absent. Sets no defaults and checks no values.
 
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn read_spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
 }
 
 fn read_template(reader: &mut Reader, place: &Place<'_>) -> Template {
-    template::look(reader, place);
+    template::check_shape(reader, place);
     let written = place.value().filter(|value| value.is_object());
     let spec = place.field("spec");
     if !spec.value().is_some_and(Value::is_object) {

@@ -1,5 +1,5 @@
-//! What is wrong with an MPIJob of kubeflow.org in any version. Judges values; what is legal in one
-//! version only is for its dialect.
+//! Checks the values of an MPIJob of kubeflow.org that mean the same in every version. What is legal in
+//! one version only is checked by its dialect.
 
 use contract::mpi::Mpi;
 
@@ -57,7 +57,7 @@ pub(crate) fn replica_spec(
         errors.push(FieldError::required(&path, detail));
     }
     let policy = format!("{path}.restartPolicy");
-    word(&policy, &replica.restart_policy, policies, errors);
+    one_of(&policy, &replica.restart_policy, policies, errors);
     if !replica.has_container() {
         let path = format!("{path}.template.spec.containers");
         let detail = "must define at least one container";
@@ -65,7 +65,7 @@ pub(crate) fn replica_spec(
     }
 }
 
-/// Numbers and words of the spec that every version has.
+/// Values of the spec that every version has.
 pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>) {
     let (spec, policy) = (&job.spec, &job.spec.run_policy);
     if spec.slots_per_worker.is_none() {
@@ -76,10 +76,10 @@ pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>
     let clean = "spec.runPolicy.cleanPodPolicy";
     match &policy.clean_pod_policy {
         None => errors.push(FieldError::required(clean, "must have clean Pod policy")),
-        Some(policy) => word(clean, policy, &CLEAN_POLICIES, errors),
+        Some(policy) => one_of(clean, policy, &CLEAN_POLICIES, errors),
     }
     if let Some(policy) = &spec.clean_pod_policy {
-        word("spec.cleanPodPolicy", policy, &CLEAN_POLICIES, errors);
+        one_of("spec.cleanPodPolicy", policy, &CLEAN_POLICIES, errors);
     }
     for (name, number) in [
         ("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished),
@@ -89,22 +89,22 @@ pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>
         not_negative(&format!("spec.runPolicy.{name}"), number, errors);
     }
     if let Some(controller) = &policy.managed_by {
-        word("spec.runPolicy.managedBy", controller, managers, errors);
+        one_of("spec.runPolicy.managedBy", controller, managers, errors);
     }
     if spec.ssh_auth_mount_path.is_empty() {
         let detail = "must have a mount path for SSH credentials";
         errors.push(FieldError::required("spec.sshAuthMountPath", detail));
     }
     let mpi = &spec.mpi_implementation;
-    word("spec.mpiImplementation", mpi, &MPIS, errors);
+    one_of("spec.mpiImplementation", mpi, &MPIS, errors);
 }
 
-/// What Kubeflow's controllers let pass, and then do something else than was written.
-pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
+/// What Kubeflow's controllers accept, and then do something else than the job asks for.
+pub(crate) fn stricter(job: &MpiJob, errors: &mut Vec<FieldError>) {
     let spec = &job.spec;
     for key in spec.replicas.iter().flat_map(|replicas| replicas.keys()) {
         let path = format!("spec.mpiReplicaSpecs[{key}]");
-        word(&path, key, &[LAUNCHER, WORKER], errors);
+        one_of(&path, key, &[LAUNCHER, WORKER], errors);
     }
     let count = worker(job).and_then(|worker| worker.replicas);
     if let Some(count) = count.filter(|count| *count > WORKERS_MAX) {
@@ -115,7 +115,7 @@ pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
     if !spec.launcher_creation_policy.is_empty() {
         let words = [AT_STARTUP, WAIT_FOR_WORKERS];
         let path = "spec.launcherCreationPolicy";
-        word(path, &spec.launcher_creation_policy, &words, errors);
+        one_of(path, &spec.launcher_creation_policy, &words, errors);
     }
     let scheduling = &spec.run_policy.scheduling;
     let timeout = scheduling.schedule_timeout_seconds;
@@ -131,7 +131,7 @@ pub(crate) fn silent(job: &MpiJob, errors: &mut Vec<FieldError>) {
         let versions = RESOURCES.iter().filter(|row| row.group == GROUP);
         let names = versions.flat_map(|row| row.dialects).map(|row| row.name);
         let names: Vec<&str> = names.collect();
-        word(path, &spec.muster.dialect, &names, errors);
+        one_of(path, &spec.muster.dialect, &names, errors);
     }
     main_container(job, errors);
     muster_fields::check(&spec.muster, errors);
@@ -149,10 +149,10 @@ fn main_container(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// One of these words.
-pub(crate) fn word(path: &str, word: &str, words: &[&str], errors: &mut Vec<FieldError>) {
-    if !words.contains(&word) {
-        errors.push(FieldError::unsupported(path, word, words));
+/// The value is one of these.
+pub(crate) fn one_of(path: &str, value: &str, allowed: &[&str], errors: &mut Vec<FieldError>) {
+    if !allowed.contains(&value) {
+        errors.push(FieldError::unsupported(path, value, allowed));
     }
 }
 

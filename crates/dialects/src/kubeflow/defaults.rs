@@ -1,9 +1,9 @@
-//! What an MPIJob of kubeflow.org means where it says nothing. The versions agree on all of it but one
-//! word: what becomes of a launcher that failed. Judges no value.
+//! Defaults of an MPIJob of kubeflow.org. The versions differ in one only: whether a failed launcher is
+//! restarted. Checks no values.
 
 use super::wire::{LAUNCHER, MpiJob, WORKER};
 
-/// What only the version knows.
+/// What differs between the versions.
 pub(crate) struct Version {
     /// As `spec.muster.dialect` has it.
     pub(crate) name: &'static str,
@@ -11,7 +11,7 @@ pub(crate) struct Version {
     pub(crate) launcher_restart: &'static str,
 }
 
-/// Fills in what the job leaves open.
+/// Sets every field that the job does not set.
 pub(crate) fn fill(job: &mut MpiJob, version: &Version) {
     let spec = &mut job.spec;
     spec.slots_per_worker.get_or_insert(1);
@@ -21,10 +21,10 @@ pub(crate) fn fill(job: &mut MpiJob, version: &Version) {
     spec.run_policy
         .clean_pod_policy
         .get_or_insert_with(|| given.unwrap_or_else(|| "None".to_owned()));
-    say(&mut spec.ssh_auth_mount_path, "/root/.ssh");
-    say(&mut spec.launcher_creation_policy, "AtStartup");
-    say(&mut spec.mpi_implementation, "OpenMPI");
-    say(&mut spec.muster.dialect, version.name);
+    set_default(&mut spec.ssh_auth_mount_path, "/root/.ssh");
+    set_default(&mut spec.launcher_creation_policy, "AtStartup");
+    set_default(&mut spec.mpi_implementation, "OpenMPI");
+    set_default(&mut spec.muster.dialect, version.name);
 
     let Some(replicas) = &mut spec.replicas else {
         return;
@@ -36,12 +36,12 @@ pub(crate) fn fill(job: &mut MpiJob, version: &Version) {
     for (role, count, restart) in roles {
         if let Some(replica) = replicas.get_mut(role) {
             replica.replicas.get_or_insert(count);
-            say(&mut replica.restart_policy, restart);
+            set_default(&mut replica.restart_policy, restart);
         }
     }
 }
 
-fn say(text: &mut String, default: &str) {
+fn set_default(text: &mut String, default: &str) {
     if text.is_empty() {
         default.clone_into(text);
     }

@@ -18,7 +18,7 @@ const REASON_FAILED: &str = "MPIJobFailed";
 /// Fields that may be written late.
 pub(crate) const COUNTERS: [&str; 1] = ["replicaStatuses"];
 
-/// What the job's status says already.
+/// What the stored status records of the job.
 pub(crate) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);

@@ -1,6 +1,6 @@
 //! The wire: what a stored MPIJob of kubeflow.org holds, in the fields of all its versions, read
 //! field by field. A field of the wrong shape is an error that names its path, and then counts as
-//! absent. Fills in nothing and judges no value.
+//! absent. Sets no defaults and checks no values.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,7 @@ fn replicas(reader: &mut Reader, place: &Place<'_>) -> Option<BTreeMap<String, R
 fn replica_spec(reader: &mut Reader, place: &Place<'_>) -> ReplicaSpec {
     reader.object(place);
     let template = place.field("template");
-    template::look(reader, &template);
+    template::check_shape(reader, &template);
     ReplicaSpec {
         replicas: reader.int32(&place.field("replicas")),
         restart_policy: reader.string(&place.field("restartPolicy")),

@@ -1,5 +1,5 @@
-//! What an MPIJob of v1 means where it says nothing. Nothing of this is written back: Kueue compares
-//! templates. Judges no value.
+//! Defaults of v1. The operator does not write them back, because Kueue compares templates. Checks no
+//! values.
 
 use super::types::MpiJob;
 use crate::kubeflow::defaults::{self, Version};
@@ -7,7 +7,7 @@ use crate::kubeflow::defaults::{self, Version};
 /// The API that a job was written in, as `spec.muster.dialect` has it.
 pub(super) const DIALECT_NAME: &str = "v1";
 
-/// Fills in what the job leaves open.
+/// Sets every field that the job does not set.
 pub(super) fn fill(job: &mut MpiJob) {
     let version = Version {
         name: DIALECT_NAME,

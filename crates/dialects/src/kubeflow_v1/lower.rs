@@ -42,7 +42,7 @@ pub(super) fn validate(job: &MpiJob) -> Vec<FieldError> {
     check_worker(job, &mut errors);
     check_containers(job, &mut errors);
     checks::spec(job, &MANAGED_BY_VALUES, &mut errors);
-    checks::silent(job, &mut errors);
+    checks::stricter(job, &mut errors);
     errors
 }
 

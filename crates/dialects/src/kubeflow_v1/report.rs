@@ -22,7 +22,7 @@ const RESTARTING: &str = "Restarting";
 const REASON_RESTARTING: &str = "MPIJobRestarting";
 const REASON_INVALID: &str = "MPIJobFailedValidation";
 
-/// What the job's status should say, and what to announce.
+/// The status to write, and the events to announce.
 pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT_NAME,
@@ -84,7 +84,7 @@ fn create(draft: &mut StatusDraft<'_>) {
     draft
         .conditions
         .put_first(created, &time::written(draft.now));
-    draft.tell(REASON_CREATED, &message);
+    draft.announce(REASON_CREATED, &message);
 }
 
 /// Also for a job that is suspended: some clients give up on one that never started.
@@ -94,8 +94,7 @@ fn start(draft: &mut StatusDraft<'_>, started_at: Option<Timestamp>) {
     draft.write_start_time(started_at.or(assumed));
 }
 
-/// The condition is no newer than the creation: a client that does not know it then still sees a job
-/// that is queued.
+/// The condition is not newer than `Created`: a client that does not know it still sees a queued job.
 fn suspend_or_resume(draft: &mut StatusDraft<'_>, suspended: bool) {
     if suspended {
         let message = sentence(draft, "is suspended.");
@@ -105,14 +104,14 @@ fn suspend_or_resume(draft: &mut StatusDraft<'_>, suspended: bool) {
         let held = condition(SUSPENDED, true, REASON_SUSPENDED, &message);
         let since = since.as_deref().unwrap_or(&now);
         if draft.conditions.set_since(held, &now, since) {
-            draft.tell(REASON_SUSPENDED, &message);
+            draft.announce(REASON_SUSPENDED, &message);
         }
         if draft.conditions.get(RUNNING).is_some() {
             draft.set(RUNNING, false, REASON_SUSPENDED, &message);
         }
     } else if draft.conditions.get(SUSPENDED).is_some() {
         let message = sentence(draft, "is resumed.");
-        draft.set_and_tell(SUSPENDED, false, REASON_RESUMED, &message);
+        draft.set_and_announce(SUSPENDED, false, REASON_RESUMED, &message);
     }
 }
 
@@ -120,7 +119,7 @@ fn run(draft: &mut StatusDraft<'_>) {
     let message = sentence(draft, "is running.");
     draft.conditions.remove(RESTARTING);
     if set_true(draft, RUNNING, REASON_RUNNING, &message) {
-        draft.tell(REASON_RUNNING, &message);
+        draft.announce(REASON_RUNNING, &message);
     }
 }
 
@@ -140,7 +139,7 @@ fn conclude(draft: &mut StatusDraft<'_>, verdict: &Verdict, at: Timestamp) {
     match verdict {
         Verdict::Succeeded => {
             let message = sentence(draft, "is successfully completed.");
-            draft.tell(REASON_SUCCEEDED, &message);
+            draft.announce(REASON_SUCCEEDED, &message);
         }
         Verdict::Failed { reason, message } => draft.warn(reason, message),
     }

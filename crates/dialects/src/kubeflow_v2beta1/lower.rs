@@ -38,7 +38,7 @@ pub fn validate(job: &MpiJob) -> Vec<FieldError> {
     checks::launcher(job, &RESTART_POLICIES, &mut errors);
     check_worker(job, &mut errors);
     checks::spec(job, &MANAGED_BY_VALUES, &mut errors);
-    checks::silent(job, &mut errors);
+    checks::stricter(job, &mut errors);
     errors
 }
 

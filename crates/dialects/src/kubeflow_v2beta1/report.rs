@@ -18,7 +18,7 @@ use crate::kubeflow::status::{
 use crate::status_draft::{Reporter, StatusDraft, replica_statuses};
 use crate::{FieldError, Finding, Report, time};
 
-/// What the job's status should say, and what to announce.
+/// The status to write, and the events to announce.
 pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT_NAME,
@@ -58,7 +58,7 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
 
 fn create(draft: &mut StatusDraft<'_>) {
     let message = draft.sentence(KIND, "is created.");
-    draft.set_and_tell(CREATED, true, REASON_CREATED, &message);
+    draft.set_and_announce(CREATED, true, REASON_CREATED, &message);
     let restart = "/spec/mpiReplicaSpecs/Launcher/template/spec/restartPolicy";
     if !draft.text(restart).is_empty() {
         draft.warn(
@@ -70,9 +70,9 @@ fn create(draft: &mut StatusDraft<'_>) {
 
 fn suspend_or_resume(draft: &mut StatusDraft<'_>, suspended: bool) {
     if suspended {
-        draft.set_and_tell(SUSPENDED, true, REASON_SUSPENDED, "MPIJob suspended");
+        draft.set_and_announce(SUSPENDED, true, REASON_SUSPENDED, "MPIJob suspended");
     } else if draft.conditions.get(SUSPENDED).is_some() {
-        draft.set_and_tell(SUSPENDED, false, REASON_RESUMED, "MPIJob resumed");
+        draft.set_and_announce(SUSPENDED, false, REASON_RESUMED, "MPIJob resumed");
     }
 }
 
@@ -93,7 +93,7 @@ fn conclude(draft: &mut StatusDraft<'_>, planned: &Status) {
             let message = draft.sentence(KIND, "successfully completed.");
             draft.conditions.withdraw(FAILED);
             draft.set(SUCCEEDED, true, REASON_SUCCEEDED, &message);
-            draft.tell(REASON_SUCCEEDED, &message);
+            draft.announce(REASON_SUCCEEDED, &message);
         }
         Verdict::Failed { reason, message } => {
             draft.set(FAILED, true, reason, message);
@@ -124,7 +124,7 @@ fn run(draft: &mut StatusDraft<'_>, planned: &Status) {
         let message = draft.sentence(KIND, "is running.");
         if draft.set(RUNNING, true, REASON_RUNNING, &message) {
             // The event has always lacked the period that the condition has.
-            draft.tell(REASON_RUNNING, message.trim_end_matches('.'));
+            draft.announce(REASON_RUNNING, message.trim_end_matches('.'));
         }
     }
 }

@@ -24,5 +24,5 @@ pub(super) const ASSETS: &str = "/kubeflow/openmpi/assets";
 pub(super) const SECRETS: &str = "/kubeflow/openmpi/secrets";
 /// Port of the workers' sshd.
 pub(super) const SSH_PORT: u16 = 2022;
-/// Port of the Service, which nobody listens on.
+/// Port of the Service. No process listens on it.
 pub(super) const SERVICE_PORT: u16 = 12345;

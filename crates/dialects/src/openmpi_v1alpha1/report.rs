@@ -11,7 +11,7 @@ use crate::conditions::{CREATED, Conditions, FAILED, RUNNING, SUCCEEDED, text};
 use crate::status_draft::{Reporter, StatusDraft};
 use crate::{Finding, Report, time};
 
-/// What the job's status says already.
+/// What the stored status records of the job.
 pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);
@@ -27,7 +27,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     }
 }
 
-/// What the job's status should say, and what to announce.
+/// The status to write, and the events to announce.
 pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
@@ -47,12 +47,12 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
     }
     if draft.conditions.is_empty() {
         let message = draft.sentence(KIND, "is created.");
-        draft.set_and_tell(CREATED, true, "OpenMPICreated", &message);
+        draft.set_and_announce(CREATED, true, "OpenMPICreated", &message);
     }
     draft.write_start_time(planned.started_at);
     if planned.running {
         let message = draft.sentence(KIND, "is running.");
-        draft.set_and_tell(RUNNING, true, "OpenMPIRunning", &message);
+        draft.set_and_announce(RUNNING, true, "OpenMPIRunning", &message);
     }
     if let Some(outcome) = &planned.outcome {
         conclude(draft, outcome);
@@ -78,7 +78,7 @@ fn conclude(draft: &mut StatusDraft<'_>, outcome: &Outcome) {
     draft.set_since(name, true, reason, &message, outcome.at);
     match name {
         FAILED => draft.warn(reason, &message),
-        _ => draft.tell(reason, &message),
+        _ => draft.announce(reason, &message),
     }
     draft.insert("completionTime", time::written(outcome.at));
 }

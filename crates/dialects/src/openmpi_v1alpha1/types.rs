@@ -1,6 +1,6 @@
 //! The wire: the parameters of the component, each a string, a number or a list. The string `null`
 //! means that a parameter is not set; strings may be written as numbers and numbers as strings. What has
-//! another shape is an error that names its path. Fills in nothing and judges no value.
+//! another shape is an error that names its path. Sets no defaults and checks no values.
 
 use serde_json::Value;
 

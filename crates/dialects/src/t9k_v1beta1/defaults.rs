@@ -1,4 +1,4 @@
-//! What an MPIJob of T9k means where it says nothing, as its manual has it. Judges no value.
+//! Defaults of a T9k job, as in its manual. Checks no values.
 
 use super::types::MpiJob;
 
@@ -9,7 +9,7 @@ pub(super) const SSHD: &str = "/usr/sbin/sshd";
 /// The sshd of a worker that is being debugged, as the manual has it there.
 pub(super) const DEBUG_SSHD: &str = "/usr/bin/sshd";
 
-/// Fills in what the job leaves open.
+/// Sets every field that the job does not set.
 pub(super) fn fill(job: &mut MpiJob) {
     let spec = &mut job.spec;
     if spec.ssh_auth_mount_path.is_empty() {

@@ -1,5 +1,5 @@
 //! Hub to wire for T9k: phase, six conditions, a task for each type of replica, and counts over all
-//! pods. `Completed` says that a job has ended, not how. Decides nothing about the job: a recorded
+//! pods. `Completed` means that a job has ended, not how. Decides nothing about the job: a recorded
 //! end stands, and everything else is a projection of the planner's status.
 
 mod replicas;
@@ -24,7 +24,7 @@ const NONE: &str = "-";
 const START_TIME: &str = "startTime";
 const ALL_RUN: &str = "All pods are running normally.";
 
-/// What the job's status says already.
+/// What the stored status records of the job.
 pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);
@@ -47,7 +47,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     }
 }
 
-/// What the job's status should say, and what to announce.
+/// The status to write, and the events to announce.
 pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Report {
     let reporter = Reporter {
         dialect: DIALECT.name,
@@ -86,9 +86,9 @@ fn set_conditions(draft: &mut StatusDraft<'_>, planned: &Status) {
         draft.set(INITIALIZED, true, NONE, message);
     }
     pause_or_resume(draft, planned.suspended);
-    judge_replicas(draft, planned);
+    check_replicas(draft, planned);
     if planned.running && draft.set(RUNNING, true, NONE, ALL_RUN) {
-        draft.tell(RUNNING, ALL_RUN);
+        draft.announce(RUNNING, ALL_RUN);
     }
     let phase = match &planned.outcome {
         Some(outcome) => conclude(draft, outcome),
@@ -107,17 +107,17 @@ fn set_conditions(draft: &mut StatusDraft<'_>, planned: &Status) {
 fn pause_or_resume(draft: &mut StatusDraft<'_>, paused: bool) {
     if paused {
         if draft.set(PAUSED, true, PAUSED, "The job is paused; it has no pods.") {
-            draft.tell(PAUSED, "The job is paused.");
+            draft.announce(PAUSED, "The job is paused.");
         }
         if draft.conditions.get(RUNNING).is_some() {
             draft.set(RUNNING, false, PAUSED, "The job is paused.");
         }
     } else if draft.conditions.get(PAUSED).is_some() {
-        draft.set_and_tell(PAUSED, false, "Resumed", "The job was resumed.");
+        draft.set_and_announce(PAUSED, false, "Resumed", "The job was resumed.");
     }
 }
 
-fn judge_replicas(draft: &mut StatusDraft<'_>, planned: &Status) {
+fn check_replicas(draft: &mut StatusDraft<'_>, planned: &Status) {
     if planned.outcome.is_some() || planned.suspended {
         return;
     }
@@ -154,7 +154,7 @@ fn conclude(draft: &mut StatusDraft<'_>, outcome: &Outcome) -> &'static str {
     draft.set_since(FAILED, failed, phase, message, at);
     match failed {
         true => draft.warn(phase, message),
-        false => draft.tell(phase, message),
+        false => draft.announce(phase, message),
     }
     phase
 }

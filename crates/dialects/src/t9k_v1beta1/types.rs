@@ -1,6 +1,6 @@
 //! The wire: what a stored `batch.tensorstack.dev/v1beta1` MPIJob holds, in all three shapes that
 //! this one version has had. A field of the wrong shape is an error that names its path, and then
-//! counts as absent. Fills in nothing and judges no value.
+//! counts as absent. Sets no defaults and checks no values.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::template;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MpiJob {
     pub(super) metadata: Metadata,
-    /// `status.conditions` tells of a pause, past or present.
+    /// `status.conditions` has a pause, past or present.
     pub(super) was_paused: bool,
     pub(super) spec: Spec,
 }
@@ -166,7 +166,7 @@ fn spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
 fn worker(reader: &mut Reader, place: &Place<'_>) -> Option<Worker> {
     reader.object(place)?;
     let template = place.field("template");
-    template::look(reader, &template);
+    template::check_shape(reader, &template);
     let recovery = place.field("processRecovery");
     let process_recovery = reader.object(&recovery).map(|_| Recovery {
         enable: reader
@@ -201,7 +201,7 @@ fn replica_specs(reader: &mut Reader, place: &Place<'_>) -> Option<Vec<ReplicaSp
     let places = (0..items.len()).filter_map(|index| place.item(index));
     let read = places.map(|place| {
         let template = place.field("template");
-        template::look(reader, &template);
+        template::check_shape(reader, &template);
         let policy = reader.group(&place, "restartPolicy");
         ReplicaSpec {
             kind: reader.string(&place.field("type")),
