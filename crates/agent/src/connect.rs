@@ -74,7 +74,10 @@ fn copy_both_ways(socket: &TcpStream) -> Result<()> {
     })?;
     // Not Rust's own stdout: it would hold the end of a key exchange back until the next line.
     let mut stdout = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
-    io::copy(&mut from, &mut stdout)?;
+    // Behind `dyn`: between a socket and a pipe io::copy calls splice(2), which holds the pipe's lock
+    // while it waits for the worker, so that ssh could not read what has arrived.
+    let from: &mut dyn io::Read = &mut from;
+    io::copy(from, &mut stdout)?;
     Ok(())
 }
 
