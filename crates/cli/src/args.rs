@@ -23,38 +23,33 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// Flags that every verb takes.
+/// Flags that every command takes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Namespace [default: the one in the file, then the one of the context]
-    #[arg(short, long, global = true, help_heading = "Global options")]
+    #[arg(short, long, global = true)]
     pub(crate) namespace: Option<String>,
     /// Context of the kubeconfig to use
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) context: Option<String>,
     /// Path of a kubeconfig [default: the files in KUBECONFIG, then ~/.kube/config]
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Use the jobs on this machine instead of a cluster
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) local: bool,
     /// Print only data and errors, no progress
-    #[arg(short, long, global = true, help_heading = "Global options")]
+    #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Print more; repeat for the log of the controller
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When to use colour
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        default_value_t,
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) color: Colour,
     /// Print one line per change instead of redrawing a progress line
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) no_progress: bool,
 }
 

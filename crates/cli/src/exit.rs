@@ -1,33 +1,32 @@
-//! What the process ends with. Verbs that follow a job end as the job did, and what is not the
-//! job's own doing has codes of its own (120 and above); all other verbs know 0, 1 and 2.
+//! Exit codes. Commands that follow a job exit with the code of its program; 120 and above are for
+//! what the program did not cause. All other commands exit with 0, 1 or 2.
 
-/// A verb that follows no job found something, or failed.
+/// A command that does not follow a job failed, or `lint` found an error.
 pub(crate) const FAILED: u8 = 1;
-/// Words that are not in the grammar.
+/// The arguments are wrong.
 pub(crate) const USAGE: u8 = 2;
 /// The job never started.
 pub(crate) const NEVER_STARTED: u8 = 120;
-/// The program said 0, but its ranks were not where they were asked for.
+/// The program exited with 0, but its ranks did not run on all workers.
 pub(crate) const NOT_DISTRIBUTED: u8 = 121;
-/// Somebody stopped the job.
+/// The job was cancelled.
 pub(crate) const STOPPED: u8 = 122;
-/// The job was lost with the machines under it.
+/// The job failed because it lost a worker.
 pub(crate) const LOST: u8 = 123;
-/// A deadline, of the job or of the command.
+/// A deadline of the job or of the command has passed.
 pub(crate) const DEADLINE: u8 = 124;
-/// Trouble that is muster's or the cluster's, or words that are not in the grammar.
+/// An error of muster or of the cluster, or wrong arguments.
 pub(crate) const TROUBLE: u8 = 125;
-/// The launcher's command is not there.
+/// The launcher's command was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of a signal.
 pub(crate) const SIGNAL: u8 = 128;
 /// Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
-/// Whoever read our output has gone.
+/// The reader of our output has closed the pipe.
 pub(crate) const PIPE_CLOSED: u8 = SIGNAL + 13;
 
-/// An error that knows what the process should end with. An empty text means that everything was
-/// said already.
+/// An error with an exit code. An empty text means that the error has been printed already.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Failure {
@@ -46,7 +45,7 @@ impl Failure {
         Self { code, text }.into()
     }
 
-    /// Wrong words, in a way that the grammar cannot see.
+    /// Wrong arguments that the grammar cannot detect.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
             code: USAGE,

@@ -1,5 +1,5 @@
-//! Following a job to its end: says what changes on stderr, and what became of it at the end.
-//! Decides when a change is worth a line; the verdict comes from the job's status alone.
+//! Follows a job until it is over: prints changes on stderr, and the result at the end. Decides when a
+//! change is worth a line; the result comes from the job's status alone.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use crate::out::{GREEN, painted};
 use crate::view::{JobView, launcher};
 use crate::{out, table, verdict};
 
-/// The block is for waiting that can be felt.
+/// The progress line appears only after this time.
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
-/// A line that says that nothing changed.
+/// Time between two lines of a job that does not change.
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(30);
-/// Lines of a failed program that are shown again, and among how many they are looked for.
+/// Lines of a failed program that are repeated at the end, and how many are searched for them.
 const LAST_LINES: usize = 5;
 const LINES_READ: i64 = 100;
 
-/// What became of a job.
+/// How a job ended.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
     pub(crate) code: u8,
     pub(crate) json: Value,
 }
 
-/// Somebody who watches.
+/// Watches a job.
 pub(crate) struct Follower<'a> {
     backend: &'a Backend,
     quiet: bool,
@@ -65,8 +65,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The same for somebody at a terminal: Ctrl-C leaves the job alone, a second one soon after
-    /// cancels it.
+    /// Stops watching on Ctrl-C. A second Ctrl-C soon after cancels the job.
     pub(crate) async fn interruptible(
         &self,
         finished: impl Future<Output = Result<Conclusion>>,
@@ -81,7 +80,6 @@ impl<'a> Follower<'a> {
         out::note(&format!(
             "\n{name} keeps running; press Ctrl-C again within 2 s to cancel it\n"
         ));
-        let code = exit::INTERRUPTED;
         let text = match tokio::time::timeout(PROGRESS_DELAY, tokio::signal::ctrl_c()).await {
             Ok(_) => {
                 let job = self.backend.job(name).await?;
@@ -90,10 +88,10 @@ impl<'a> Follower<'a> {
             }
             Err(_) => format!("no longer watching {name}; `muster wait {name}` resumes"),
         };
-        Err(Failure { code, text }.into())
+        Err(Failure::new(exit::INTERRUPTED, text))
     }
 
-    /// Until the job is finished.
+    /// Waits until the job is finished, and prints how it ended.
     pub(crate) async fn until_finished(&self, name: &str) -> Result<Conclusion> {
         let job = self.until(name, |_| {}).await?;
         self.conclude(JobView(&job)).await
@@ -107,7 +105,7 @@ impl<'a> Follower<'a> {
         loop {
             futures::select! {
                 result = finished => return result,
-                // Its end says nothing about the job.
+                // A log may end before the job does.
                 _ = logs => {}
             }
         }
@@ -138,7 +136,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Until the job is finished, as it then is; `seen` hears of every state on the way.
+    /// Waits until the job is finished and returns it; calls `seen` with every state before.
     pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Value> {
         let mut last_line = String::new();
         let mut last = Instant::now();
@@ -146,7 +144,10 @@ impl<'a> Follower<'a> {
         loop {
             let job = match self.backend.job(name).await {
                 Ok(job) => job,
-                Err(_) if known => return Err(deleted(name).into()),
+                Err(_) if known => {
+                    let text = format!("{name} was deleted before it was over");
+                    return Err(Failure::new(exit::STOPPED, text));
+                }
                 Err(error) => return Err(error),
             };
             known = true;
@@ -178,8 +179,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Once the program writes, its lines are the progress; a block between them would be in the
-    /// way.
+    /// The output of a running program replaces the progress line.
     fn is_showing_output(&self, job: JobView<'_>) -> bool {
         let shared = self.shares_terminal && job.phase() == "Running";
         if shared {
@@ -197,7 +197,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Says what became of it.
+    /// Prints how the job ended.
     pub(crate) async fn conclude(&self, job: JobView<'_>) -> Result<Conclusion> {
         let pods = self.backend.pods(job).await?;
         let code = verdict::exit_code(job, &pods);
@@ -225,13 +225,6 @@ impl<'a> Follower<'a> {
             code,
             json: verdict::as_json(job, &pods),
         })
-    }
-}
-
-fn deleted(name: &str) -> Failure {
-    Failure {
-        code: exit::STOPPED,
-        text: format!("{name} was deleted before it was over"),
     }
 }
 
@@ -271,8 +264,8 @@ pub(crate) async fn last_lines(backend: &Backend, pods: &[Value]) -> Vec<String>
     lines.split_off(lines.len().saturating_sub(LAST_LINES))
 }
 
-/// The program's own lines: Open MPI's explanations stand between rulers, and the agent's summary
-/// is shown elsewhere. All lines when none is left.
+/// The lines of the program itself, without Open MPI's explanations, which are between lines of
+/// dashes, and without the agent's summary. All lines if none is left.
 fn program_lines(lines: &[String]) -> Vec<String> {
     let is_ruler = |line: &str| line.len() > 20 && line.chars().all(|char| char == '-');
     let says_something = |line: &str| line.contains(|char: char| char.is_alphanumeric());

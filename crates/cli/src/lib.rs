@@ -1,8 +1,8 @@
-//! The person's tool. Decides which verb is meant and what the process ends with; each verb is a
-//! file of `verbs`, and `local` is this machine as a cluster.
+//! The command-line tool. Decides which command runs and what the process ends with. Each command is a
+//! file of `verbs`; `local` makes this machine a cluster.
 //!
-//! A tour: [`args`] is the grammar, [`manifest`] reads files, [`lint`] finds what is wrong in
-//! them, [`backend`] is the cluster that a verb speaks to, here or far away.
+//! [`args`] is the grammar, [`manifest`] reads files, [`lint`] checks them, and [`backend`] is the
+//! cluster that a command talks to.
 
 mod args;
 mod backend;
@@ -28,10 +28,10 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::{Cli, Verb};
 use crate::exit::Failure;
 
-/// Does what the words ask for.
+/// Runs the command that the arguments name.
 pub fn run(words: Vec<OsString>) -> ExitCode {
-    // The two stages of a container: single-threaded and before anything else, because that is
-    // what the kernel asks of a process that enters a user namespace.
+    // The stages of a container come before anything starts a thread: the kernel lets only a
+    // single-threaded process enter a user namespace.
     if let Some(code) = local::stages::dispatch(&words) {
         return code;
     }
@@ -61,7 +61,7 @@ fn is_plugin(called_as: &std::ffi::OsStr) -> bool {
     name.is_some_and(|name| name.to_string_lossy().starts_with("kubectl-"))
 }
 
-/// Help and version are data and end well; a wrong word is not and does not.
+/// Help and version are data and succeed; a wrong argument is an error.
 fn refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         out::data(&error.render().to_string());
@@ -102,7 +102,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Verb::Get(args) => wait_for(verbs::get::run(&global, &args)),
         Verb::Describe(args) => wait_for(verbs::describe::run(&global, &args)),
         Verb::Why(args) => wait_for(verbs::why::run(&global, &args)),
-        // To kubectl's users the word means fields; others ask about a job.
+        // `kubectl explain` explains fields; a name without a dot is a job.
         Verb::Explain(args) if args.name.contains('.') => {
             let (path, recursive, output) = (Some(args.name), false, None);
             verbs::fields::run(&args::FieldsArgs {
@@ -124,7 +124,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     }
 }
 
-/// One thread: the work is waiting, and containers must be children of a thread that stays.
+/// One thread is enough for waiting, and containers end when the thread that started them does.
 fn wait_for(work: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

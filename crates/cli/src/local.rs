@@ -1,6 +1,6 @@
-//! This machine as a cluster: `cluster` brings API, controller and runner together, `runner` obeys
-//! the cluster's kubelet with processes, `stages` is what runs inside a container before its
-//! program does.
+//! This machine as a cluster. `cluster` connects API, controller and runner. `runner` carries out the
+//! orders of the cluster's kubelet with processes. `stages` is what runs inside a container before its
+//! program.
 
 pub(crate) mod api_server;
 pub(crate) mod cluster;

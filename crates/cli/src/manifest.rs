@@ -1,5 +1,5 @@
-//! Files of objects as people write them: jobs, and what comes with them. Decides where the text
-//! comes from and which document is a job in which API; judges nothing.
+//! Files of objects as people write them: jobs and the objects beside them. Decides where the text
+//! comes from and which document is a job in which API; does not validate.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -138,7 +138,7 @@ pub(crate) fn name(object: &Value) -> &str {
     name.unwrap_or("")
 }
 
-/// `metadata.namespace`, if it is said.
+/// `metadata.namespace`, if it is set.
 pub(crate) fn namespace(object: &Value) -> Option<&str> {
     object.pointer("/metadata/namespace")?.as_str()
 }

@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them, and how long ago something was in its words.
+//! Tables and ages as kubectl prints them.
 
 use jiff::Timestamp;
 
@@ -29,7 +29,7 @@ pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The time between two moments as kubectl says it.
+/// The time since a moment, as kubectl prints it.
 pub(crate) fn since(then: &str, now: Timestamp) -> String {
     match then.parse::<Timestamp>() {
         Ok(then) => seconds(now.as_second() - then.as_second()),
@@ -37,7 +37,7 @@ pub(crate) fn since(then: &str, now: Timestamp) -> String {
     }
 }
 
-/// A number of seconds as kubectl says it: two units while that is short, one later.
+/// A number of seconds as kubectl prints it: two units while that is short, one later.
 pub(crate) fn seconds(total: i64) -> String {
     let total = total.max(0);
     let (minutes, hours, days) = (total / 60, total / 3600, total / 86_400);

@@ -1,5 +1,5 @@
-//! How a job ended, as an exit code and as a box of words. Decides which code a reason has, and
-//! what to do next; all facts come from the job's status and its launcher's pod.
+//! How a job ended, as an exit code and as text. Decides which code a reason has; all facts come from
+//! the job's status and its launcher's pod, and the advice from the reason.
 
 use contract::reason::{Evidence, Reason};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{exit, state, table};
 /// Stands for the reason of a job that failed without one.
 const NO_REASON: &str = "Failed";
 
-/// What the process that follows a job ends with.
+/// The exit code of a process that follows a job.
 pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
     if job.phase() == "Succeeded" {
         return 0;
@@ -54,7 +54,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
     }
 }
 
-/// The same for programs.
+/// How a job ended, for programs.
 pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
     let end = launcher(pods).and_then(PodView::ended);
     json!({
@@ -70,7 +70,7 @@ pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
     })
 }
 
-/// The failure box.
+/// How a job failed, for people.
 pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> String {
     let name = job.name();
     let reason = match job.word("reason") {

@@ -1,5 +1,5 @@
-//! A job as it stands, for people: what its object and its pods say. Decides which pod is meant and
-//! how a pod's state is put; knows no cluster and prints nothing.
+//! The state of a job and of its pods, read from their objects. Decides which pod is the launcher and
+//! how a pod's state is named. Must not know a cluster, and prints nothing.
 
 use contract::labels::{JOB_ROLE_LABEL, JOB_UID_LABEL, REPLICA_INDEX_LABEL};
 use serde_json::Value;
@@ -178,7 +178,7 @@ impl<'v> PodView<'v> {
         failed.or_else(|| ends.into_iter().next_back().filter(|_| is_over))
     }
 
-    /// Why it is not further, in the kubelet's or scheduler's words.
+    /// Why it does not start: reason and message of the kubelet or the scheduler.
     pub(crate) fn waiting(self) -> Option<(String, String)> {
         let waiting = self.statuses().find_map(|status| {
             let waiting = &status["state"]["waiting"];

@@ -1,4 +1,4 @@
-//! YAML with the place of every node. The only file that knows the YAML lookup: the rest sees
+//! YAML with the place of every node. The only file that knows the YAML library: the rest sees
 //! JSON values, and a table from JSON pointers to lines and columns.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ struct Marks {
     value: Mark,
 }
 
-/// What is no YAML, and where.
+/// Why a text is not YAML, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Malformed {
     pub(crate) message: String,
@@ -84,7 +84,7 @@ pub(crate) fn text(value: &Value) -> String {
 fn malformed(error: serde_saphyr::Error) -> Malformed {
     let mark = error.location().map(|location| mark(&location));
     let message = error.without_snippet().to_string();
-    // The place is shown beside the text; the lookup says it once more at the end.
+    // The place is shown beside the text; the library repeats it at the end.
     let message = match message.find(" at line ") {
         Some(cut) if cut > 0 => message[..cut].to_owned(),
         _ => message,

@@ -1,6 +1,6 @@
-//! API, controllers and processes in one: drives the cluster's steps, hands its orders to the
-//! runner and the runner's reports back, and runs the real controller beside it. Decides only who
-//! hears what, in which order things start, and that nothing outlives it.
+//! A whole cluster in this process: drives the steps of minicluster, passes its orders to the runner
+//! and the runner's reports back, and runs the real controller. Decides in which order these start, and
+//! that nothing outlives them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use crate::state;
 
 /// How often volumes are compared with their ConfigMaps and Secrets.
 const REFRESH: Duration = Duration::from_secs(2);
-/// How often a log that is followed is looked at.
+/// How often a followed log is read.
 const LOOK: Duration = Duration::from_millis(50);
-/// Jobs that the controller looks at at once.
+/// Jobs that the controller reconciles at a time.
 const CONCURRENCY: u16 = 16;
-/// The image that the runner knows.
+/// The image that stands for the agent's binary.
 const AGENT_IMAGE: &str = "muster-agent";
 
-/// What a caller may want of the pods.
+/// What a caller may ask of the runner.
 pub(crate) enum Request {
-    /// A signal to the launchers' programs.
+    /// Send a signal to the launchers' programs.
     SignalLaunchers(i32),
-    /// End everything at once; answered when it is.
+    /// Kill everything; answered when that is done.
     End(oneshot::Sender<()>),
 }
 
@@ -138,7 +138,7 @@ impl Local {
         self.driver.abort();
     }
 
-    /// Everything that should be remembered.
+    /// The objects that are recorded for later commands.
     pub(crate) fn record(&self) -> state::Record {
         let all = |path: &str| {
             let list = read(&self.shared, path).unwrap_or_default();
@@ -220,7 +220,7 @@ async fn drive(
         }
         let wake = shared.with(|cluster, now| {
             let at = cluster.next_wake()?;
-            // What is due already is due now.
+            // A time in the past means now.
             Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
         });
         let alarm = async {
@@ -249,12 +249,12 @@ async fn drive(
             () = alarm => {}
             _ = refresh.tick() => runner.refresh_all(),
         }
-        // A cluster that is never at rest must not keep the others from their turn.
+        // Other tasks must get their turn, also while the cluster is busy.
         tokio::task::yield_now().await;
     }
 }
 
-/// What a container wrote, and what it still writes if asked for.
+/// A container's log, and what is added to it if the query follows it.
 fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
     let number = |given: Option<u64>| given.and_then(|given| i64::try_from(given).ok());
     let params = LogParams {
@@ -267,7 +267,7 @@ fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
     else {
         return Box::pin(stream::empty());
     };
-    // Asked before reading: what is written after the answer "it runs" is found by the next look.
+    // Checked before reading: lines that are written after this check are found by the next read.
     let running = query.follow && live_logs::is_live(&path);
     let start = LogReader {
         offset: std::fs::metadata(&path).map_or(0, |meta| meta.len()),

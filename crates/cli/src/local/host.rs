@@ -1,5 +1,5 @@
-//! What this machine can do: which isolation the kernel allows, how big it is, where the agent is.
-//! Asked once, before anything runs.
+//! What this machine offers: which isolation the kernel allows, which programs and interfaces it has,
+//! where the agent is.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use super::stages::protocol::Isolation;
 /// The name of the only node.
 pub(crate) const NODE: &str = "this-machine";
 
-/// What the kernel allows, and its own words when that is nothing.
+/// What the kernel allows, and its error message if it allows nothing.
 pub(crate) fn isolation() -> Result<(Isolation, String)> {
     if std::env::var_os(env::ISOLATION).is_some_and(|word| word == "bare") {
         return Ok((Isolation::Bare, format!("{} says so", env::ISOLATION)));
@@ -32,7 +32,7 @@ pub(crate) fn isolation() -> Result<(Isolation, String)> {
     })
 }
 
-/// This very program.
+/// The path of this program.
 pub(crate) fn binary() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find out where this program is")
 }
@@ -44,8 +44,8 @@ pub(crate) fn agent() -> Option<PathBuf> {
     named.or_else(beside).filter(|path| path.is_file())
 }
 
-/// This machine as a node. It never refuses a pod: who asks for more than there is gets a slow
-/// job, as with mpirun itself.
+/// This machine as a node. It takes every pod: a job that asks for more than there is runs slowly, as
+/// with mpirun itself.
 pub(crate) fn node() -> NodeConfig {
     NodeConfig {
         name: NODE.to_owned(),
@@ -57,7 +57,7 @@ pub(crate) fn node() -> NodeConfig {
     }
 }
 
-/// Open MPI 5 finds no interface then, and Open MPI 4 only when it is told to.
+/// Without another interface Open MPI 5 does not start, and Open MPI 4 only with extra parameters.
 pub(crate) fn has_only_loopback() -> bool {
     let interfaces = std::fs::read_dir("/sys/class/net")
         .into_iter()
@@ -70,7 +70,7 @@ pub(crate) fn has_only_loopback() -> bool {
     others.next().is_none()
 }
 
-/// A program as a shell would find it.
+/// Finds a program in PATH, as a shell does.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.exists());

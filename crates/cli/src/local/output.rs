@@ -1,5 +1,5 @@
-//! A program's output on its way to our own stdout and stderr. A thread of its own writes, so that
-//! a reader who is slow slows the program down and nothing else.
+//! Passes a program's output to stdout and stderr. A thread writes it, so that a slow reader slows down
+//! the program and nothing else.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::sync::{Notify, mpsc};
 use super::runner::container::Chunk;
 use super::runner::log::Stream;
 
-/// Chunks that may wait before the program has to.
+/// Chunks that are buffered before the program has to wait.
 const CHUNKS_MAX: usize = 16;
 
-/// The way to our own output.
+/// The thread that writes, and the channel to it.
 pub(crate) struct Output {
     sender: mpsc::Sender<Chunk>,
     writer: JoinHandle<()>,
@@ -21,7 +21,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// `aside` sends everything to stderr, because stdout is for something else.
+    /// `aside` sends everything to stderr, because stdout is used for data.
     pub(crate) fn open(aside: bool) -> Self {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let closed = Arc::new(Notify::new());
@@ -34,12 +34,12 @@ impl Output {
         }
     }
 
-    /// For a program.
+    /// Where a program's output goes.
     pub(crate) fn sender(&self) -> mpsc::Sender<Chunk> {
         self.sender.clone()
     }
 
-    /// Heard when nobody reads our stdout any more.
+    /// Notified when the reader of stdout has gone.
     pub(crate) fn closed(&self) -> Arc<Notify> {
         Arc::clone(&self.closed)
     }
@@ -60,7 +60,7 @@ fn write(mut chunks: mpsc::Receiver<Chunk>, aside: bool, closed: &Notify) {
                 let mut stdout = std::io::stdout().lock();
                 stdout.write_all(&chunk.bytes).and_then(|()| stdout.flush())
             }
-            // Nobody at the other end of stderr is no reason to stop.
+            // A closed stderr is not a reason to stop.
             Stream::Stdout | Stream::Stderr => {
                 let _ = std::io::stderr().lock().write_all(&chunk.bytes);
                 Ok(())

@@ -1,6 +1,6 @@
-//! Obeys the cluster's kubelet with real processes: places pods (addresses, names, volumes), starts
-//! and stops their containers, and reports what became of them. Decides what a pod's fields mean
-//! on this machine; when anything must run is the cluster's decision.
+//! Carries out the orders of the cluster's kubelet with real processes: prepares pods (addresses,
+//! names, volumes), starts and stops their containers, and reports how they end. Decides what a pod's
+//! fields mean on this machine; the cluster decides what runs when.
 
 mod addresses;
 mod bare;
@@ -34,7 +34,7 @@ use self::isolated::{Holder, Network};
 use self::pod::Pod;
 use crate::local::stages::protocol::{Isolation, Mount};
 
-/// What the runner is told once.
+/// Settings of the runner.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Holds `pods` and `logs`.
@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) root: Option<PathBuf>,
     /// What every container gets beside its own volumes.
     pub(crate) mounts: Vec<Mount>,
-    /// Variables that were asked for by hand.
+    /// Variables from the command line.
     pub(crate) variables: Vec<(String, String)>,
     /// Pods have a network of their own.
     pub(crate) isolated: bool,
@@ -103,7 +103,7 @@ impl Runner {
         }
     }
 
-    /// Does as told; what comes of it is reported.
+    /// Carries out an order; the result is reported.
     pub(crate) fn apply(&mut self, order: Order) {
         while self.running.try_join_next().is_some() {}
         match order {
@@ -139,12 +139,12 @@ impl Runner {
     pub(crate) fn refresh_all(&self) {
         for placed in self.pods.values() {
             let volumes = placed.directory.join("volumes");
-            // What cannot be updated stays as it is, as on a cluster.
+            // A volume that cannot be updated keeps its contents, as on a cluster.
             let _ = volumes::fill(Pod(&placed.object), &volumes, &*self.lookup);
         }
     }
 
-    /// Ends every container at once, and forgets every pod.
+    /// Kills every container and removes the files of every pod.
     pub(crate) async fn end(mut self) {
         for placed in self.pods.values_mut() {
             placed.containers.clear();
@@ -201,7 +201,7 @@ impl Runner {
         });
     }
 
-    /// A pod's end of the run's own network, where it has one.
+    /// Connects a pod to the network of the run, if it has one.
     fn connect(&mut self, ip: &str) -> Result<Option<Holder>> {
         if !self.settings.isolated {
             return Ok(None);
@@ -244,8 +244,8 @@ impl Runner {
         Ok(ip)
     }
 
-    /// Tells every pod the names of this one, and this one theirs. Lines are only ever added, in
-    /// one write each, so that no reader sees half a file.
+    /// Adds the names of this pod to the hosts files of all others, and theirs to its own. Each line
+    /// is appended in one write, so that no reader sees half a file.
     fn share_host_names(&self, new: &PodRef) {
         let Some(arrived) = self.pods.get(&new.uid) else {
             return;
@@ -320,7 +320,7 @@ pub(crate) fn log_path(directory: &Path, pod: &PodRef, container: &str, attempt:
         .join(format!("{attempt}.log"))
 }
 
-/// What a pod refers to may still be made; a disk that is full does not empty itself.
+/// An object that the pod refers to may still be created. An I/O error, such as a full disk, stays.
 fn may_pass(error: &anyhow::Error) -> bool {
     !error.chain().any(|cause| cause.is::<std::io::Error>())
 }

@@ -1,8 +1,8 @@
-//! What a container's process goes through before its program starts: stage one enters new
-//! namespaces, stage two is the first process in them. Both are this binary again, because only a
-//! process of its own may change what it sees. Decides which stage is meant.
+//! The stages of a container before its program starts: stage one enters new namespaces, stage two is
+//! the first process in them. Both are this binary again, because namespaces belong to a process.
+//! Decides which stage runs.
 //!
-//! `protocol` is what the runner says to them and hears from them.
+//! `protocol` is what the runner and the stages send each other.
 
 mod descendants;
 mod init;
@@ -14,7 +14,7 @@ mod rootfs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Words by which this binary is called as a stage.
+/// Arguments that select a stage.
 pub(crate) const ENTER: &str = "__enter";
 pub(crate) const FIRST: &str = "__first";
 pub(crate) const PROBE: &str = "__probe";
@@ -22,7 +22,7 @@ pub(crate) const BRIDGE: &str = "__bridge";
 pub(crate) const NETWORK: &str = "__network";
 pub(crate) const CONNECT: &str = "__connect";
 
-/// The exit code, if the words name a stage.
+/// Runs a stage, if the arguments name one.
 pub(crate) fn dispatch(words: &[OsString]) -> Option<ExitCode> {
     let word = words.get(1)?.to_str()?;
     let rest: Vec<&str> = words[2..].iter().filter_map(|word| word.to_str()).collect();

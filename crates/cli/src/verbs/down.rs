@@ -1,4 +1,4 @@
-//! `muster down`: ends the cluster of `muster up`, and waits until it has.
+//! `muster down`: ends the cluster of `muster up`, and waits for that.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `muster get`: jobs of every dialect in one table, with one cell that says what matters now.
+//! `muster get`: jobs of every dialect in one table, with the message of their status.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -80,7 +80,7 @@ fn rows(jobs: &[Value], all: bool, wide: bool) -> String {
     table::shown(&heads, &rows)
 }
 
-/// The one cell of free text.
+/// The message, or the reason where there is none.
 fn context(job: JobView<'_>) -> String {
     let message = job.word("message").lines().next().unwrap_or("").to_owned();
     match (job.word("reason"), message) {

@@ -1,5 +1,4 @@
-//! `muster logs JOB`: what its programs wrote. Decides which pods are meant and which lines pass;
-//! the end of a log is never taken for the end of the job.
+//! `muster logs JOB`: the output of its programs. Decides which pods and which lines are printed.
 
 use std::collections::BTreeSet;
 

@@ -44,11 +44,7 @@ pub(crate) fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
     let findings = lint::check(manifest);
     out::note(&lint::as_text(manifest, &findings));
     if lint::has_errors(&findings) {
-        return Err(Failure {
-            code: exit::FAILED,
-            text: String::new(),
-        }
-        .into());
+        return Err(Failure::new(exit::FAILED, ""));
     }
     Ok(manifest.objects())
 }

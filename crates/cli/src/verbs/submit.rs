@@ -1,4 +1,4 @@
-//! `muster submit FILE`: gives its objects to a cluster, and follows the job if asked.
+//! `muster submit FILE`: creates its objects on a cluster, and follows the job with --wait.
 
 use anyhow::Result;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `muster wait JOB`: until it is finished, then ends as it did.
+//! `muster wait JOB`: waits until the job is over, and exits with its code.
 
 use std::time::Duration;
 

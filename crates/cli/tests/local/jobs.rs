@@ -55,8 +55,8 @@ fn what_is_added_to_the_file_is_said_and_what_it_says_is_kept() {
     let world = World::new("once");
     let text = job(1, 1, "[sh, -c, 'echo tried; exit 4']");
     let run = world.run(&["run", &world.file("job.yaml", &text)]);
-    let said = "note: the launcher is tried once (backoffLimit: 0, restartPolicy: Never), as the \
-                file does not say otherwise\n";
+    let said = "note: the launcher is not retried (backoffLimit: 0, restartPolicy: Never), because \
+                the file does not say otherwise\n";
     assert!(run.stderr.contains(said), "{}", run.stderr);
     assert_eq!((run.code, run.stdout.as_str()), (4, "tried\n"));
     let text = text
@@ -70,7 +70,7 @@ fn what_is_added_to_the_file_is_said_and_what_it_says_is_kept() {
             1,
         );
     let run = world.run(&["run", &world.file("again.yaml", &text)]);
-    assert!(!run.stderr.contains("tried once"), "{}", run.stderr);
+    assert!(!run.stderr.contains("is not retried"), "{}", run.stderr);
     assert_eq!((run.code, run.stdout.as_str()), (4, "tried\ntried\n"));
 }
 

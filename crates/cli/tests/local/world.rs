@@ -47,6 +47,7 @@ static BINARIES: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// Nobody tells a test program when its last test has ended. A shell that reads from it until it is
 /// gone, however it ended, removes the directory then.
+#[expect(clippy::zombie_processes, reason = "the shell outlives this program")]
 fn remove_when_this_program_ends(directory: &Path) {
     let mut shell = Command::new("sh")
         .args(["-c", "cat; rm -r \"$1\"", "sh"])

@@ -1,5 +1,5 @@
-//! Addresses of pods on this machine's own network: one of the loopback block for each. Decides
-//! that a name keeps its address, so that nobody's list of hosts goes stale.
+//! Addresses of pods: one of the loopback block, or of the run's own network, for each. A name keeps its
+//! address, so that host lists stay valid.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Runs at the same time have other seeds, and so other addresses.
+    /// Concurrent runs have different seeds, and so different addresses.
     pub(crate) fn new(seed: u32) -> Self {
         Self {
             base: FIRST + (seed % BLOCKS) * BLOCK,
@@ -26,7 +26,7 @@ impl Addresses {
         }
     }
 
-    /// Addresses of a network that only this run has; the first ones are the bridge's.
+    /// Addresses of the run's own network, after those of the bridge.
     pub(crate) fn isolated() -> Self {
         Self {
             base: ISOLATED,

@@ -1,5 +1,5 @@
-//! One start of one container, from its process to its last words. Decides what the cluster is
-//! told and when; what the container looks like from inside is its spec.
+//! One start of one container, from its process to its termination message. Decides what is reported
+//! to the cluster and when; what the container looks like from inside is in its spec.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,9 +27,9 @@ use super::probe::{self, Probes};
 use crate::local::stages;
 use crate::local::stages::protocol::{Command, ContainerEvent, ContainerSpec, Isolation};
 
-/// The kubelet keeps so much of a container's last words.
+/// Bytes of a termination message that the kubelet keeps.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// And so much of its log where that serves instead.
+/// Lines and bytes of the log that it keeps where the log serves as message.
 const FALLBACK_LINES: usize = 80;
 const FALLBACK_BYTES: usize = 2048;
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -69,7 +69,7 @@ pub(crate) struct Launch {
     pub(crate) network: Option<u32>,
     pub(crate) spec: ContainerSpec,
     pub(crate) log: PathBuf,
-    /// File of the last words.
+    /// File of the termination message.
     pub(crate) message: PathBuf,
     pub(crate) falls_back_to_log: bool,
     pub(crate) probes: Probes,
@@ -77,31 +77,22 @@ pub(crate) struct Launch {
     pub(crate) reports: mpsc::UnboundedSender<Report>,
 }
 
-/// Runs to the end of the container, and says so.
+/// Runs until the container ends, and reports how it did.
 pub(crate) async fn run(launch: Launch, requests: mpsc::UnboundedReceiver<ContainerRequest>) {
-    let reports = launch.reports.clone();
-    let (pod, container) = (launch.pod.clone(), launch.container.clone());
-    let report = match run_to_end(launch, requests).await {
-        Ok(report) => report,
-        Err(error) => Report::CannotStart {
-            pod,
-            container,
-            reason: "CreateContainerError".to_owned(),
-            message: format!("cannot start a process for it: {error}"),
-            retry: false,
-        },
-    };
-    let _ = reports.send(report);
+    let report = run_to_end(&launch, requests).await.unwrap_or_else(|error| {
+        cannot_start(&launch, format!("cannot start a process for it: {error}"))
+    });
+    let _ = launch.reports.send(report);
 }
 
 async fn run_to_end(
-    launch: Launch,
+    launch: &Launch,
     requests: mpsc::UnboundedReceiver<ContainerRequest>,
 ) -> io::Result<Report> {
     let oom_before = oom_kills();
     let log = Arc::new(Mutex::new(Log::open(&launch.log)?));
     let _live = Live::begin(&launch.log);
-    let (mut child, control) = spawn(&launch)?;
+    let (mut child, control) = spawn(launch)?;
     let pumps = [
         child.stdout.take().map(|pipe| {
             let (log, tee) = (Arc::clone(&log), launch.tee.clone());
@@ -115,7 +106,7 @@ async fn run_to_end(
     let (events, mut commands) = control.into_split();
     send(&mut commands, &Command::Run(Box::new(launch.spec.clone()))).await;
     let mut watch = Watch {
-        launch: &launch,
+        launch,
         probing: JoinSet::new(),
         commands,
         kill_at: None,
@@ -126,7 +117,7 @@ async fn run_to_end(
     let end = watch.until_end(BufReader::new(events), requests).await;
     let stopped = watch.stopped;
     drop(watch);
-    // Only when the kernel has ended everything in the container is it over.
+    // The container is over once the kernel has ended every process in it.
     let _ = child.wait().await;
     for pump in pumps.into_iter().flatten() {
         let _ = pump.await;
@@ -134,18 +125,12 @@ async fn run_to_end(
     let write = |text: &str| {
         let mut log = log.lock().expect("no task panics with the lock held");
         let now = Timestamp::now();
-        // A log that cannot be written was complained about while it was.
+        // A failure to write the log has been reported already.
         let _ = log.write(now, Stream::Stderr, text.as_bytes());
         let _ = log.finish(now);
     };
     Ok(match end {
-        End::SetupFailed(message) => Report::CannotStart {
-            pod: launch.pod.clone(),
-            container: launch.container.clone(),
-            reason: "CreateContainerError".to_owned(),
-            message,
-            retry: false,
-        },
+        End::SetupFailed(message) => cannot_start(launch, message),
         End::NotStarted { code, message } => {
             let line = format!("muster: {message}\n");
             write(&line);
@@ -153,14 +138,14 @@ async fn run_to_end(
                 let (stream, bytes) = (Stream::Stderr, line.into_bytes());
                 let _ = tee.send(Chunk { stream, bytes }).await;
             }
-            let _ = launch.reports.send(started(&launch));
-            exited(&launch, code, None, message, false)
+            let _ = launch.reports.send(started(launch));
+            exited(launch, code, None, message, false)
         }
         End::Exited { code, signal } => {
             write("");
             let oom = signal == Some(SIGKILL) && !stopped && oom_kills() > oom_before;
-            let message = termination_message(&launch, code);
-            exited(&launch, code, signal, message, oom)
+            let message = termination_message(launch, code);
+            exited(launch, code, signal, message, oom)
         }
     })
 }
@@ -179,7 +164,7 @@ struct Watch<'a> {
     kill_at: Option<Instant>,
     asked: BTreeMap<u64, oneshot::Sender<Option<i32>>>,
     next_id: u64,
-    /// Somebody here killed it.
+    /// This program killed it.
     stopped: bool,
 }
 
@@ -214,7 +199,7 @@ impl Watch<'_> {
                 }
                 request = requests.recv(), if wanted => match request {
                     Some(request) => self.handle(request).await,
-                    // Nobody can stop it any more, so nobody wants it.
+                    // Nobody can stop it any more: the runner has gone.
                     None => {
                         wanted = false;
                         self.kill_at = Some(Instant::now());
@@ -302,7 +287,7 @@ impl Watch<'_> {
     }
 }
 
-/// A container that is gone hears nothing; its end of the socket says so.
+/// A write to a container that has ended fails; reading its events reports the end.
 async fn send(commands: &mut OwnedWriteHalf, command: &Command) {
     let line = serde_json::to_string(command).expect("commands are plain data") + "\n";
     let _ = commands.write_all(line.as_bytes()).await;
@@ -344,7 +329,7 @@ async fn pump(
             .expect("no task panics with the lock held")
             .write(Timestamp::now(), stream, chunk);
         if let (Err(error), false) = (kept, complained) {
-            // The program goes on: its output still reaches whoever watches.
+            // The program keeps running, and its output still reaches the terminal.
             complained = true;
             crate::out::note(&format!(
                 "warning: cannot keep a container's log: {error}\n"
@@ -354,6 +339,16 @@ async fn pump(
             let bytes = chunk.to_vec();
             let _ = tee.send(Chunk { stream, bytes }).await;
         }
+    }
+}
+
+fn cannot_start(launch: &Launch, message: String) -> Report {
+    Report::CannotStart {
+        pod: launch.pod.clone(),
+        container: launch.container.clone(),
+        reason: "CreateContainerError".to_owned(),
+        message,
+        retry: false,
     }
 }
 
@@ -394,7 +389,7 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&text[from..]).into_owned()
 }
 
-/// How often the kernel has killed something for want of memory.
+/// How many processes the kernel has killed because memory ran out.
 fn oom_kills() -> u64 {
     let statistics = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let line = statistics

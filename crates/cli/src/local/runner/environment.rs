@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::config_source::{ConfigLookup, ConfigSource, contents};
+use super::config_source::{ConfigLookup, ConfigSource, Referenced};
 use super::pod::{Container, Pod};
 
 /// Variables of this machine that stand in for those of an image. Not the rest: a shell's
@@ -88,15 +88,12 @@ pub(crate) fn variables(
             variables.set(name, value);
         }
     }
-    Ok(variables.ordered)
+    Ok(variables.0)
 }
 
 /// Program and arguments, expanded.
 pub(crate) fn words(container: Container<'_>, variables: &[(String, String)]) -> Vec<String> {
-    let mut known = Variables::default();
-    for (name, value) in variables {
-        known.set(name, value.clone());
-    }
+    let known = Variables(variables.to_vec());
     let command = container.words("command").into_iter();
     command
         .chain(container.words("args"))
@@ -109,21 +106,28 @@ pub(crate) fn set_user(variables: &mut Vec<(String, String)>, user: u32) {
     if user == rustix::process::geteuid().as_raw() {
         return;
     }
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let account = accounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let own = fields.get(2).and_then(|id| id.parse::<u32>().ok()) == Some(user);
-        own.then(|| (fields[0].to_owned(), fields.get(5).map(ToString::to_string)))
-    });
-    let (name, home) = account.unwrap_or((user.to_string(), None));
+    let (name, home) = account(user).unwrap_or((user.to_string(), String::new()));
     // Open MPI crashes without one.
-    let home = home
-        .filter(|home| std::path::Path::new(home).is_dir())
-        .unwrap_or_else(|| "/tmp".to_owned());
+    let home = match std::path::Path::new(&home).is_dir() {
+        true => home,
+        false => "/tmp".to_owned(),
+    };
     for (key, value) in [("HOME", home), ("USER", name.clone()), ("LOGNAME", name)] {
         variables.retain(|(known, _)| known != key);
         variables.push((key.to_owned(), value));
     }
+}
+
+/// Name and home directory of a user of this machine.
+pub(super) fn account(user: u32) -> Option<(String, String)> {
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    accounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, id, _, _, home, ..] = fields.as_slice() else {
+            return None;
+        };
+        (id.parse() == Ok(user)).then(|| ((*name).to_owned(), (*home).to_owned()))
+    })
 }
 
 /// A field of the pod, as `fieldRef` names it.
@@ -211,19 +215,11 @@ fn from_config(
         ("configMapRef", ConfigSource::ConfigMap),
         ("secretRef", ConfigSource::Secret),
     ] {
-        let Some(reference) = source.get(field) else {
-            continue;
-        };
-        let name = reference["name"].as_str().unwrap_or("");
-        match lookup(kind, pod.meta("namespace"), name) {
-            Some(object) => {
-                for (key, value) in contents(kind, &object) {
-                    let value = String::from_utf8_lossy(&value).into_owned();
-                    variables.set(&format!("{prefix}{key}"), value);
-                }
+        if let Some(reference) = source.get(field) {
+            for (key, value) in Referenced::find(kind, pod, reference, lookup)?.data {
+                let value = String::from_utf8_lossy(&value).into_owned();
+                variables.set(&format!("{prefix}{key}"), value);
             }
-            None if reference["optional"] == true => {}
-            None => bail!("{} {name:?} not found", kind.as_str()),
         }
     }
     Ok(())
@@ -239,59 +235,37 @@ fn from_reference(
     if let Some(path) = from["fieldRef"]["fieldPath"].as_str() {
         return field(pod, path, context.ip).map(Some);
     }
-    if from["resourceFieldRef"].is_object() {
-        return Ok(Some(resource(
-            pod,
-            Some(container),
-            &from["resourceFieldRef"],
-        )));
+    if let Some(reference) = from.get("resourceFieldRef").filter(|it| it.is_object()) {
+        return Ok(Some(resource(pod, Some(container), reference)));
     }
     for (field, kind) in [
         ("configMapKeyRef", ConfigSource::ConfigMap),
         ("secretKeyRef", ConfigSource::Secret),
     ] {
-        let Some(reference) = from.get(field) else {
-            continue;
-        };
-        let text = |field: &str| reference[field].as_str().unwrap_or("");
-        let object = (context.lookup)(kind, pod.meta("namespace"), text("name"));
-        if object.is_none() && reference["optional"] != true {
-            bail!("{} {:?} not found", kind.as_str(), text("name"));
+        if let Some(reference) = from.get(field) {
+            let found = Referenced::find(kind, pod, reference, context.lookup)?;
+            let value = found.get(reference["key"].as_str().unwrap_or(""))?;
+            return Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
         }
-        let value = object.and_then(|object| contents(kind, &object).remove(text("key")));
-        if value.is_none() && reference["optional"] != true {
-            bail!(
-                "{} {:?} has no key {:?}",
-                kind.as_str(),
-                text("name"),
-                text("key")
-            );
-        }
-        return Ok(value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
-    Err(anyhow::anyhow!("no source")).with_context(|| format!("variable {}", variable["name"]))
+    bail!("variable {} has no source", variable["name"])
 }
 
+/// In the order in which they were first set.
 #[derive(Default)]
-struct Variables {
-    ordered: Vec<(String, String)>,
-    places: BTreeMap<String, usize>,
-}
+struct Variables(Vec<(String, String)>);
 
 impl Variables {
     fn set(&mut self, name: &str, value: String) {
-        match self.places.get(name) {
-            Some(place) => self.ordered[*place].1 = value,
-            None => {
-                self.places.insert(name.to_owned(), self.ordered.len());
-                self.ordered.push((name.to_owned(), value));
-            }
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
         }
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        let place = self.places.get(name)?;
-        Some(self.ordered[*place].1.as_str())
+        let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
+        Some(value)
     }
 
     /// `$(NAME)` becomes its value if there is one; `$$` is one dollar.

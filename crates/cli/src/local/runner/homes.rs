@@ -1,5 +1,5 @@
-//! Home directories of pods whose script puts keys into them. On this machine there is no image, so the
-//! script would write over the keys of whoever runs it: such a pod gets directories of its own there.
+//! Home directories of pods whose script copies keys into them. Local mode runs in the user's own home
+//! directory, whose keys the script would overwrite, so such a pod gets directories of its own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use super::environment;
 use super::pod::Container;
 use crate::local::stages::protocol::{Isolation, Mount, Program};
 
@@ -33,14 +34,14 @@ pub(super) fn own(
     }
     if isolation == Isolation::Bare {
         bail!(
-            "its script writes keys into the home directory, and without namespaces that is yours; \
+            "its script copies keys into the home directory, and without namespaces that is yours; \
              run it on a cluster, or on a machine that allows namespaces"
         );
     }
     let user = program
         .user
         .unwrap_or_else(|| rustix::process::geteuid().as_raw());
-    let home = home_of(user);
+    let home = environment::account(user).map_or_else(|| "/root".to_owned(), |(_, home)| home);
     // ssh goes by the account, whatever the variable says.
     program.variables.retain(|(name, _)| name != "HOME");
     program.variables.push(("HOME".to_owned(), home.clone()));
@@ -59,14 +60,4 @@ pub(super) fn own(
         })
     };
     WRITTEN.into_iter().map(mount).collect()
-}
-
-fn home_of(user: u32) -> String {
-    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let home = accounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let own = fields.get(2).and_then(|id| id.parse().ok()) == Some(user);
-        fields.get(5).filter(|_| own).map(ToString::to_string)
-    });
-    home.unwrap_or_else(|| "/root".to_owned())
 }

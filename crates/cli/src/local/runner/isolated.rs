@@ -12,14 +12,15 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::local::stages::protocol::Isolation;
 use crate::local::stages::{BRIDGE, NETWORK};
 
-/// The bridge, and how many cables it has.
+/// The process that holds the bridge, and how many pods are connected to it.
 #[derive(Debug)]
 pub(crate) struct Network {
-    bridge: Bridge,
+    /// Its stdin stays open as long as the bridge is needed.
+    bridge: std::process::Child,
     pods: u32,
 }
 
-/// A process that holds a network.
+/// A process that holds a pod's network.
 #[derive(Debug)]
 pub(crate) struct Holder {
     /// Killed when this is dropped.
@@ -31,38 +32,28 @@ pub(crate) struct Holder {
 impl Network {
     /// Waits until the bridge is there: a few milliseconds, once per run.
     pub(crate) fn new(binary: &Path, isolation: Isolation) -> Result<Self> {
-        let mut child = std::process::Command::new(binary)
+        let mut bridge = std::process::Command::new(binary)
             .args([BRIDGE, isolation.as_str()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a process for the network")?;
-        let stdout = child.stdout.take().context("the process has no stdout")?;
+        let stdout = bridge.stdout.take().context("the process has no stdout")?;
+        let network = Self { bridge, pods: 0 };
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
-        let stdin = child.stdin.take().context("the process has no stdin")?;
-        if line.trim() != "ready" {
-            bail!("no network of its own for this run: {}", line.trim());
+        match line.trim() {
+            "ready" => Ok(network),
+            line => bail!("cannot make a network for this run: {line}"),
         }
-        Ok(Self {
-            bridge: Bridge {
-                child,
-                _stdin: stdin,
-            },
-            pods: 0,
-        })
     }
 
-    /// One more cable.
+    /// Connects one more pod.
     pub(crate) fn pod(&mut self, binary: &Path, isolation: Isolation, ip: &str) -> Result<Holder> {
         self.pods += 1;
+        let (bridge, number) = (self.bridge.id().to_string(), self.pods.to_string());
         let mut child = Command::new(binary)
-            .args([NETWORK, isolation.as_str()])
-            .args([
-                &self.bridge.child.id().to_string(),
-                &self.pods.to_string(),
-                ip,
-            ])
+            .args([NETWORK, isolation.as_str(), &bridge, &number, ip])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -79,17 +70,10 @@ impl Network {
     }
 }
 
-/// The bridge's process.
-#[derive(Debug)]
-struct Bridge {
-    child: std::process::Child,
-    _stdin: std::process::ChildStdin,
-}
-
-impl Drop for Bridge {
+impl Drop for Network {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.bridge.kill();
+        let _ = self.bridge.wait();
     }
 }
 
@@ -107,7 +91,7 @@ impl Holder {
             let read = BufReader::new(stdout).read_line(&mut line).await;
             match (read, line.trim()) {
                 (Ok(_), "ready") => Ok(()),
-                (_, line) => Err(format!("no network for the pod: {line}")),
+                (_, line) => Err(format!("cannot make a network for the pod: {line}")),
             }
         }))
     }

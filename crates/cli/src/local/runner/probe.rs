@@ -1,5 +1,5 @@
-//! Probes: is a container up, ready, alive. Decides when to check and what an answer means; how a
-//! command is run inside the container is for whoever holds its control socket.
+//! Startup, readiness and liveness probes. Decides when to check and what an answer means; whoever
+//! holds the container's control socket runs the commands.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::container::ContainerRequest;
 use super::pod::{Container, GRACE_SECS};
 use crate::local::stages::CONNECT;
 
-/// Until the first success a container is asked this often, if its probe does not check oftener: on
-/// this machine nobody is spared by waiting.
+/// Longest time between two checks before the first success: on this machine a check costs little,
+/// and waiting for the period would delay every job.
 const FIRST_PERIOD_MAX: Duration = Duration::from_millis(100);
 /// More of an HTTP answer is not read.
 const ANSWER_BYTES_MAX: usize = 1024;
@@ -46,13 +46,13 @@ enum Check {
         address: String,
         request: String,
     },
-    /// Of a kind that is not known here: taken for a success, so that the job can go on.
+    /// A kind of probe that local mode does not support counts as success.
     Unknown,
 }
 
 impl Probes {
-    /// Those that the container asks for.
-    /// With `connect_program`, ports are asked from inside the container by that program.
+    /// Those of the container. With `connect_program`, that program checks ports from inside the
+    /// container.
     pub(crate) fn of(container: Container<'_>, ip: &str, connect_program: Option<&Path>) -> Self {
         let probe = |field: &str| {
             let probe = container.0.get(field).filter(|probe| probe.is_object())?;
@@ -115,7 +115,7 @@ impl Probe {
 }
 
 impl Check {
-    /// Of an HTTP server only that it listens is known from inside.
+    /// From inside only whether an HTTP server listens is checked.
     fn run_inside(&mut self, connect_program: &Path) {
         if let Self::Tcp(address) | Self::Http { address, .. } = self {
             let words = [&connect_program.to_string_lossy(), CONNECT, address];
@@ -182,7 +182,7 @@ async fn http(address: &str, request: &str) -> Option<u16> {
     head.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Asks until nobody listens any more. `tell` hears of every change.
+/// Checks until the container ends. `tell` is called with every change of readiness.
 pub(crate) async fn run(
     probes: Probes,
     requests: mpsc::UnboundedSender<ContainerRequest>,

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::config_source::{ConfigLookup, ConfigSource, contents};
+use super::config_source::{ConfigLookup, ConfigSource, Referenced};
 use super::pod::Pod;
 
 /// Mode of files whose volume does not say.
@@ -95,49 +95,47 @@ fn host_path(volume: &Value) -> Result<()> {
 
 /// The files of a volume that is made of objects; none for a plain directory.
 fn files(pod: Pod<'_>, volume: &Value, lookup: &ConfigLookup) -> Result<Option<Files>> {
-    let source = |kind: &str| volume.get(kind).filter(|source| source.is_object());
-    let mut files = Files::new();
-    if let Some(source) = source("projected") {
-        let mode = mode(source, MODE);
-        for source in source["sources"].as_array().into_iter().flatten() {
-            if let Some(source) = source.get("configMap") {
-                files.extend(from_config(
-                    pod,
-                    source,
-                    ConfigSource::ConfigMap,
-                    mode,
-                    lookup,
-                )?);
-            } else if let Some(source) = source.get("secret") {
-                files.extend(from_config(
-                    pod,
-                    source,
-                    ConfigSource::Secret,
-                    mode,
-                    lookup,
-                )?);
-            } else if let Some(source) = source.get("downwardAPI") {
-                files.extend(from_pod(pod, source, mode)?);
-            }
+    let projected = &volume["projected"];
+    if projected.is_object() {
+        let mut files = Files::new();
+        for source in projected["sources"].as_array().into_iter().flatten() {
+            let more = from_source(pod, source, mode(projected, MODE), lookup)?;
+            files.extend(more.unwrap_or_default());
         }
-    } else if let Some(source) = source("configMap") {
-        let mode = mode(source, MODE);
-        files = from_config(pod, source, ConfigSource::ConfigMap, mode, lookup)?;
-    } else if let Some(source) = source("secret") {
-        let mode = mode(source, MODE);
-        files = from_config(pod, source, ConfigSource::Secret, mode, lookup)?;
-    } else if let Some(source) = source("downwardAPI") {
-        files = from_pod(pod, source, mode(source, MODE))?;
-    } else {
-        let known = ["emptyDir", "hostPath", "name", "ephemeral"];
-        let mut kinds = volume.as_object().into_iter().flatten();
-        if let Some((kind, _)) = kinds.find(|(kind, _)| !known.contains(&kind.as_str())) {
-            let name = volume["name"].as_str().unwrap_or("");
-            bail!("volume {name}: there is no {kind} on this machine; use hostPath or emptyDir");
-        }
-        return Ok(None);
+        return Ok(Some(files));
     }
-    Ok(Some(files))
+    if let Some(files) = from_source(pod, volume, MODE, lookup)? {
+        return Ok(Some(files));
+    }
+    let known = ["emptyDir", "hostPath", "name", "ephemeral"];
+    let mut kinds = volume.as_object().into_iter().flatten();
+    if let Some((kind, _)) = kinds.find(|(kind, _)| !known.contains(&kind.as_str())) {
+        let name = volume["name"].as_str().unwrap_or("");
+        bail!("volume {name}: local mode does not support {kind}; use hostPath or emptyDir");
+    }
+    Ok(None)
+}
+
+/// The files of a volume, or of a part of a projected one.
+fn from_source(
+    pod: Pod<'_>,
+    source: &Value,
+    default_mode: u32,
+    lookup: &ConfigLookup,
+) -> Result<Option<Files>> {
+    for (field, kind) in [
+        ("configMap", ConfigSource::ConfigMap),
+        ("secret", ConfigSource::Secret),
+    ] {
+        if source[field].is_object() {
+            let found = Referenced::find(kind, pod, &source[field], lookup)?;
+            return from_config(&source[field], &found, default_mode).map(Some);
+        }
+    }
+    match &source["downwardAPI"] {
+        Value::Object(_) => from_pod(pod, &source["downwardAPI"], default_mode).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn mode(source: &Value, otherwise: u32) -> u32 {
@@ -147,51 +145,33 @@ fn mode(source: &Value, otherwise: u32) -> u32 {
         .map_or(otherwise, |mode| mode & 0o777)
 }
 
-fn from_config(
-    pod: Pod<'_>,
-    source: &Value,
-    kind: ConfigSource,
-    default_mode: u32,
-    lookup: &ConfigLookup,
-) -> Result<Files> {
-    let name = source["name"]
-        .as_str()
-        .or(source["secretName"].as_str())
-        .unwrap_or("");
-    let optional = source["optional"] == true;
-    let Some(object) = lookup(kind, pod.meta("namespace"), name) else {
-        if optional {
-            return Ok(Files::new());
-        }
-        bail!("{} {name:?} not found", kind.as_str());
+fn from_config(source: &Value, found: &Referenced, default_mode: u32) -> Result<Files> {
+    let default_mode = mode(source, default_mode);
+    let file = |bytes: &Vec<u8>, mode: u32| File {
+        bytes: bytes.clone(),
+        mode,
     };
-    let contents = contents(kind, &object);
     let Some(items) = source["items"].as_array() else {
-        let file = |(key, bytes)| {
-            let mode = default_mode;
-            (PathBuf::from(key), File { bytes, mode })
-        };
-        return Ok(contents.into_iter().map(file).collect());
+        let all = found.data.iter();
+        let files = all.map(|(key, bytes)| (PathBuf::from(key), file(bytes, default_mode)));
+        return Ok(files.collect());
     };
     let mut files = Files::new();
     for item in items {
         let key = item["key"].as_str().unwrap_or("");
         let path = PathBuf::from(item["path"].as_str().unwrap_or(key));
-        let mode = mode(item, default_mode);
-        match contents.get(key) {
-            Some(bytes) if is_below(&path) => {
-                let bytes = bytes.clone();
-                files.insert(path, File { bytes, mode });
-            }
-            Some(_) => bail!("path {} leaves its volume", path.display()),
-            None if optional => {}
-            None => bail!("{} {name:?} has no key {key:?}", kind.as_str()),
+        if !is_below(&path) {
+            bail!("path {} leaves its volume", path.display());
+        }
+        if let Some(bytes) = found.get(key)? {
+            files.insert(path, file(bytes, mode(item, default_mode)));
         }
     }
     Ok(files)
 }
 
 fn from_pod(pod: Pod<'_>, source: &Value, default_mode: u32) -> Result<Files> {
+    let default_mode = mode(source, default_mode);
     let mut files = Files::new();
     for item in source["items"].as_array().into_iter().flatten() {
         let path = PathBuf::from(item["path"].as_str().unwrap_or(""));

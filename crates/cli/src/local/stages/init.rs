@@ -1,6 +1,6 @@
-//! Stage two, the first process of a container: builds its root directory, starts the program, passes
-//! signals on, reaps what is orphaned, and ends when the program does. When it ends, the kernel
-//! ends everything else in the container.
+//! Stage two, the init process of a container: builds its root directory, starts the program, forwards
+//! signals, reaps orphans, and ends when the program does. The kernel then kills everything else in
+//! the container.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command as Process, ExitCode, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use rustix::process::{
 use super::protocol::{Command, ContainerEvent, ContainerSpec, Isolation, Program};
 use super::{descendants, rootfs};
 
-/// As a shell says it.
+/// Exit codes as a shell has them.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 const SIGNAL: i32 = 128;
 
-/// Runs until the program ends or the runner is gone.
+/// Runs until the program ends or the runner closes the socket.
 pub(super) fn run(mode: &str) -> ExitCode {
     if mode == "probe" {
         return match rootfs::probe() {
@@ -37,7 +37,7 @@ pub(super) fn run(mode: &str) -> ExitCode {
     let Some(isolation) = Isolation::parse(mode) else {
         return ExitCode::FAILURE;
     };
-    // In a namespace of our own the kernel ends the rest; without one we must live to do it.
+    // With a PID namespace the kernel kills the rest; without one this process must live to do it.
     if isolation == Isolation::Bare {
         let _ = set_child_subreaper(Some(rustix::process::getpid()));
     } else {
@@ -45,7 +45,7 @@ pub(super) fn run(mode: &str) -> ExitCode {
     }
     let _ = rustix::process::setsid();
     let Some((mut reader, control)) = control() else {
-        eprintln!("muster: this is a stage of `muster run`, and is of no use by hand");
+        eprintln!("muster: this command is internal to `muster run`");
         return ExitCode::FAILURE;
     };
     let Some(Command::Run(spec)) = next(&mut reader) else {
@@ -97,12 +97,9 @@ impl Init {
         if self.isolation == Isolation::User {
             let _ = rustix::thread::clear_ambient_capability_set();
         }
-        // Held over the start, so that whoever reaps knows the program before it can have ended.
+        // Locked during the start: the reaper must know the program's PID before the program can end.
         let started = {
-            let mut slot = self
-                .program
-                .lock()
-                .expect("no thread panics with the lock held");
+            let mut slot = lock(&self.program);
             let started = start(&spec.program);
             *slot = started.as_ref().ok().copied();
             started
@@ -141,10 +138,7 @@ impl Init {
                 });
                 return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
             }
-            let mut execs = self
-                .execs
-                .lock()
-                .expect("no thread panics with the lock held");
+            let mut execs = lock(&self.execs);
             if let Some(id) = execs.remove(&pid.as_raw_nonzero().get()) {
                 self.send(&ContainerEvent::ExecExited {
                     id,
@@ -154,7 +148,7 @@ impl Init {
         }
     }
 
-    /// Obeys the runner until it is gone; then nothing here may go on.
+    /// Carries out commands until the runner closes the socket, then kills everything.
     fn listen(&self, mut reader: BufReader<UnixStream>, program: &Program) {
         while let Some(command) = next(&mut reader) {
             match command {
@@ -179,10 +173,7 @@ impl Init {
     }
 
     fn signal(&self, number: i32) {
-        let program = *self
-            .program
-            .lock()
-            .expect("no thread panics with the lock held");
+        let program = *lock(&self.program);
         if let (Some(pid), Some(signal)) = (program, Signal::from_named_raw(number)) {
             let _ = kill_process_group(pid, signal);
         }
@@ -193,17 +184,14 @@ impl Init {
             words,
             ..program.clone()
         };
-        let mut running = self
-            .execs
-            .lock()
-            .expect("no thread panics with the lock held");
+        let mut running = lock(&self.execs);
         match start(&exec) {
             Ok(pid) => {
                 running.insert(pid.as_raw_nonzero().get(), id);
                 thread::spawn(move || {
                     thread::park_timeout(Duration::from_secs(timeout_secs.max(1)));
-                    // A number is not used again this soon, and a kill too many hits nobody else's:
-                    // the group is one that we made.
+                    // The PID is not reused this soon, and inside a PID namespace it can only be a
+                    // process of this container.
                     let _ = kill_process(pid, Signal::KILL);
                 });
             }
@@ -211,11 +199,15 @@ impl Init {
         }
     }
 
-    /// A runner that is gone hears nothing; the listener notices.
+    /// A write after the runner has gone fails; the listener notices that.
     fn send(&self, event: &ContainerEvent) {
         let line = serde_json::to_string(event).expect("events are plain data") + "\n";
         let _ = (&self.control).write_all(line.as_bytes());
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics with the lock held")
 }
 
 fn start(program: &Program) -> Result<Pid, ContainerEvent> {
@@ -252,7 +244,7 @@ fn not_started(program: &Program, name: &str, error: &std::io::Error) -> Contain
     let path = program.variables.iter().find(|(key, _)| key == "PATH");
     let path = path.map_or("(not set)", |(_, value)| value.as_str());
     let directory = program.directory.as_ref().filter(|path| !path.is_dir());
-    // A directory of PATH that may not be entered hides that the program is in none of the others.
+    // A directory of PATH without permission yields PermissionDenied even if no other has the program.
     let nowhere = !name.contains('/')
         && path
             .split(':')

@@ -1,7 +1,7 @@
-//! Stage one: enters new namespaces and starts stage two in them, as the first process. Decides
-//! how a user that is not root gets to do that: in a user namespace where it is itself.
+//! Stage one: enters new namespaces and starts stage two in them. Users other than root get a user
+//! namespace first, in which they keep their identity.
 //!
-//! Nothing here may start a thread: a process with two cannot enter a user namespace.
+//! Nothing here may start a thread: a process with several cannot enter a user namespace.
 
 use std::io;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -15,10 +15,10 @@ use rustix::thread::{
 use super::protocol::Isolation;
 use super::{FIRST, network};
 
-/// Ends with what the first process ended with; facts travel over the socket, not by this code.
+/// Exits with the code of stage two. The runner does not read it: events travel over the socket.
 pub(super) fn enter(mode: &str, network: Option<&str>) -> ExitCode {
     let Some(isolation) = Isolation::parse(mode) else {
-        eprintln!("muster: {mode:?} is no way to enter a container");
+        eprintln!("muster: {mode:?} is not a way to enter a container");
         return ExitCode::FAILURE;
     };
     let child = unshare(isolation, network).and_then(|()| start(&["self"], isolation));
@@ -31,7 +31,7 @@ pub(super) fn enter(mode: &str, network: Option<&str>) -> ExitCode {
     }
 }
 
-/// Says which isolation works here: prints its word.
+/// Prints which isolation works here.
 pub(super) fn probe() -> ExitCode {
     let isolation = if rustix::process::geteuid().is_root() {
         [Isolation::Root, Isolation::User]
@@ -75,13 +75,13 @@ fn unshare(isolation: Isolation, network: Option<&str>) -> io::Result<()> {
             keep_capabilities()?;
         }
     }
-    // After the change of credentials, which would undo it. The socket's end covers the moment in
-    // between.
+    // After the change of credentials, which would reset it. Until then the closed socket ends stage
+    // two.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
 }
 
-/// In a new user namespace we stay who we are, and are nobody else.
+/// Maps the user and group to themselves in the new user namespace.
 pub(super) fn map_ourselves(user: Uid, group: Gid) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     let same = |id: u32| format!("{id} {id} 1");

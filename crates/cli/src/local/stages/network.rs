@@ -1,6 +1,6 @@
-//! A network of a run's own: one process holds a bridge, one per pod holds that pod's end of a
-//! cable to it. Containers enter the network of their pod's holder. Decides how cables are laid; the
-//! tool of the distribution (`ip`) lays them. Holders end when whoever started them does.
+//! The network of a run: one process holds a bridge, and one process per pod holds a network namespace
+//! with a veth pair to the bridge. Containers enter the namespace of their pod's process. The program
+//! `ip` configures all of it. The processes end with the runner.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;

@@ -1,7 +1,7 @@
-//! A root directory of a container's own: everything of this machine (or of another tree) at its
-//! place, and volumes where the pod wants them, also where this machine has no such directory.
-//! Mounts live in a private namespace: nothing is written to this machine's directories, and all
-//! of it is gone with the last process.
+//! The root directory of a container: everything of this machine (or of another tree) bind-mounted at
+//! its place, and the pod's volumes, also where this machine has no such directory. All mounts are in
+//! a private mount namespace. Nothing is written to this machine's directories, and the kernel removes
+//! the mounts with the last process.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,10 +21,10 @@ use super::protocol::{ContainerSpec, Mount};
 
 /// Our own directory in the new root.
 const OWN_DIRECTORY: &str = ".muster";
-/// A path with more symbolic links than this is a circle.
+/// A path with more symbolic links than this is a loop.
 const LINKS_MAX: u32 = 40;
 
-/// Makes the root and enters it.
+/// Builds the root directory and enters it.
 pub(super) fn enter(spec: &ContainerSpec) -> Result<()> {
     let root = &spec.scratch;
     mount_change(
@@ -42,13 +42,13 @@ pub(super) fn enter(spec: &ContainerSpec) -> Result<()> {
     pivot(root).context("cannot enter the container's root directory")
 }
 
-/// Whether the mounts that every container needs are allowed here.
+/// Checks that the mounts which every container needs are allowed here.
 pub(super) fn probe() -> Result<()> {
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    // Over a directory that is everywhere, in a namespace that nobody else sees.
+    // Every machine has this directory, and the namespace is private.
     tmpfs(Path::new("/tmp"), 0o755)?;
     fs::create_dir("/tmp/proc")?;
     proc(Path::new("/tmp/proc"))?;
@@ -89,11 +89,11 @@ impl Rootfs {
         Ok(rootfs)
     }
 
-    /// Segments that a killed program leaves in /dev/shm must not outlive its container.
+    /// Shared memory of its own, so that segments of a killed program end with its container.
     fn mount_shared_memory(&mut self) {
         let path = self.root.join("dev/shm");
         if path.is_dir() && tmpfs(&path, 0o1777).is_err() {
-            // Shared memory of this machine is used instead, as without a container.
+            // The container shares the memory segments of this machine.
         }
     }
 
@@ -109,7 +109,7 @@ impl Rootfs {
         Ok(())
     }
 
-    /// The place for a path in the new root, made if it is not there.
+    /// The path in the new root, created if it does not exist.
     fn create_target(&mut self, path: &Path, is_dir: bool) -> Result<PathBuf> {
         let mut todo: Vec<PathBuf> = steps(path);
         let (mut here, mut links) = (self.root.clone(), 0);
@@ -125,7 +125,7 @@ impl Rootfs {
                 Ok(meta) if meta.is_symlink() => {
                     links += 1;
                     if links > LINKS_MAX {
-                        bail!("{} leads in a circle", path.display());
+                        bail!("{} is a loop of symbolic links", path.display());
                     }
                     let link = fs::read_link(&next)?;
                     if link.is_absolute() {
@@ -158,7 +158,8 @@ impl Rootfs {
         Ok(())
     }
 
-    /// Puts a directory of our own in the place of another, with every entry of the other in it.
+    /// Mounts a tmpfs over a directory and mirrors every entry of the directory in it, so that entries
+    /// can be added.
     fn shadow(&mut self, directory: &Path) -> Result<()> {
         let mode = fs::metadata(directory)?.permissions().mode() & 0o7777;
         let aside = self
@@ -192,8 +193,8 @@ fn steps(path: &Path) -> Vec<PathBuf> {
     steps
 }
 
-/// The same entry at another place. What cannot be repeated (it vanished, or a file system
-/// refuses) is left out: the program would not have been able to use it either.
+/// Mirrors an entry by a bind mount or a symbolic link. An entry that has vanished, or that cannot be
+/// mounted, is left out: the program could not use it either.
 fn mirror(from: &Path, to: &Path) -> Result<()> {
     let Ok(meta) = fs::symlink_metadata(from) else {
         return Ok(());
@@ -229,7 +230,7 @@ fn proc(at: &Path) -> Result<()> {
     Ok(())
 }
 
-/// In a user namespace the flags that a mount came with are locked and must be said again.
+/// In a user namespace the flags of the original mount are locked, so the remount must repeat them.
 fn make_read_only(target: &Path) -> Result<()> {
     let locked = statvfs(target)?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::RDONLY;
@@ -249,7 +250,7 @@ fn make_read_only(target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The new root becomes `/`, and the old one is no longer reachable.
+/// Makes the new root `/` and detaches the old one.
 fn pivot(root: &Path) -> Result<()> {
     std::env::set_current_dir(root)?;
     rustix::process::pivot_root(".", ".")?;
