@@ -1,13 +1,13 @@
 //! Which commands are an MPI launcher's own daemon on a host. What such a session says about the
 //! job is reliable; any other command (a test of Horovod's, a copy, `hostname`) says nothing.
 
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 
 /// The daemon that a shell text starts, if it starts one.
 pub(crate) fn in_command(command: &[u8]) -> Option<&'static str> {
     let between = |byte: &u8| b" ;\"'/()\t\n".contains(byte);
     let mut daemons = command.split(between).filter_map(|word| {
-        let mut known = Launcher::all().flat_map(|launcher| launcher.daemons);
+        let mut known = MpiLauncher::all().flat_map(|launcher| launcher.daemons);
         known.find(|name| name.as_bytes() == word)
     });
     daemons.next().copied()

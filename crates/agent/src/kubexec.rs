@@ -10,7 +10,7 @@ mod web_socket;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -70,7 +70,7 @@ fn without_agent(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut words = words.to_vec();
     if daemon::in_command(&words.join(&b' ')).is_some() {
         for at in 1..words.len() {
-            let mut options = Launcher::all().filter_map(|launcher| launcher.shell_option);
+            let mut options = MpiLauncher::all().filter_map(|launcher| launcher.shell_option);
             if options.any(|option| option.as_bytes() == words[at - 1]) {
                 words[at] = format!("\"{SHELL}\"").into_bytes();
             }

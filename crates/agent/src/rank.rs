@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Result, bail};
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 use rustix::fs::{Access, access};
 use rustix::process::{PidfdFlags, Resource, Rlimit, getpid, pidfd_open, setrlimit};
 use signal_hook::consts::{SIGABRT, SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -74,7 +74,7 @@ fn forget_wrapper(command: &mut Command) {
     let Ok(wrapper) = ranks::wrapper() else {
         return;
     };
-    for name in Launcher::all().filter_map(|launcher| launcher.rank_wrapper.variable()) {
+    for name in MpiLauncher::all().filter_map(|launcher| launcher.rank_wrapper.variable()) {
         let value = std::env::var_os(name).unwrap_or_default();
         if value.as_bytes().starts_with(wrapper.as_bytes()) {
             command.env_remove(name);

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contract::mpi::{Launcher, RankWrapper};
+use contract::mpi::{MpiLauncher, RankWrapper};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -49,7 +49,7 @@ pub(crate) fn wrapper() -> io::Result<OsString> {
 /// Where a daemon reads them, if all that it starts then has a wrapper. Intel MPI's launcher reads
 /// them, and tells its daemons.
 pub(crate) fn wrapper_variable(daemon: &str) -> Option<&'static str> {
-    match Launcher::of_daemon(daemon)?.rank_wrapper {
+    match MpiLauncher::of_daemon(daemon)?.rank_wrapper {
         RankWrapper::ReadByDaemons(name) => Some(name),
         RankWrapper::ReadByLauncher(..) | RankWrapper::None => None,
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 use contract::{env, exit_code};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
@@ -112,7 +112,11 @@ impl Shim {
         let file = HostsFile::of_environment();
         let host = file.wait_for(&self.call.host, until)?;
         self.record.host.clone_from(&host.name);
-        let launcher = self.record.daemon.as_deref().and_then(Launcher::of_daemon);
+        let launcher = self
+            .record
+            .daemon
+            .as_deref()
+            .and_then(MpiLauncher::of_daemon);
         if launcher.is_some_and(|launcher| launcher.needs_host_names) {
             let need = need_of_name(&file.read(), &host);
             self.host_name = need.map(|need| (need, host.short_name().to_owned()));

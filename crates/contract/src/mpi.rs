@@ -40,7 +40,7 @@ impl Mpi {
     }
 
     /// Its launchers, the one of the oldest version first.
-    pub const fn launchers(self) -> &'static [&'static Launcher] {
+    pub const fn launchers(self) -> &'static [&'static MpiLauncher] {
         match self {
             Self::OpenMpi => &[&ORTE, &PRRTE],
             Self::Mpich => &[&HYDRA],
@@ -63,14 +63,15 @@ impl Mpi {
 
     /// Whether its launchers call their remote shell on the launcher alone, for this many workers.
     pub fn calls_from_launcher_alone(self, workers: u32) -> bool {
-        let tree = |launcher: &&Launcher| launcher.tree_above.is_some_and(|limit| workers > limit);
-        !self.launchers().iter().any(|launcher| tree(&launcher))
+        let launchers = self.launchers().iter();
+        let mut limits = launchers.filter_map(|launcher| launcher.tree_above);
+        limits.all(|limit| workers <= limit)
     }
 }
 
-/// One launcher: what differs between `mpirun` and `mpirun`.
+/// One launcher: an `mpirun` and its daemons.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Launcher {
+pub struct MpiLauncher {
     /// Variables that configure it.
     pub variables: &'static [Variable],
     /// How its host list is spelled.
@@ -101,7 +102,7 @@ pub struct Launcher {
     pub refuses_oversubscription: bool,
 }
 
-impl Launcher {
+impl MpiLauncher {
     /// All launchers.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         Mpi::ALL.into_iter().flat_map(Mpi::launchers).copied()
@@ -185,7 +186,7 @@ impl Setting {
 
     /// Names of all variables, of all launchers, that have this setting.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let variables = Launcher::all().flat_map(|launcher| launcher.variables);
+        let variables = MpiLauncher::all().flat_map(|launcher| launcher.variables);
         let of_setting = variables.filter(move |variable| variable.setting == self);
         of_setting.map(|variable| variable.name)
     }
@@ -293,9 +294,12 @@ mod tests {
     /// meaning. Daemons tell launchers apart.
     #[test]
     fn no_variable_and_no_daemon_belongs_to_two_launchers() {
-        let variables = Launcher::all().flat_map(|launcher| launcher.variables);
+        let variables = MpiLauncher::all().flat_map(|launcher| launcher.variables);
         let names: Vec<_> = variables.map(|variable| variable.name).collect();
-        let daemons: Vec<_> = Launcher::all().flat_map(|it| it.daemons).copied().collect();
+        let daemons: Vec<_> = MpiLauncher::all()
+            .flat_map(|it| it.daemons)
+            .copied()
+            .collect();
         for words in [names, daemons] {
             let distinct: BTreeSet<_> = words.iter().collect();
             assert_eq!(distinct.len(), words.len(), "{words:?}");
@@ -305,7 +309,7 @@ mod tests {
     /// Without one of these a launcher runs all ranks in its own pod, and exits with 0.
     #[test]
     fn every_launcher_is_told_its_remote_shell_and_its_hosts() {
-        for launcher in Launcher::all() {
+        for launcher in MpiLauncher::all() {
             for needed in [
                 Setting::RemoteShell,
                 Setting::HostList,

@@ -4,6 +4,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use contract::labels::OPERATOR_NAME;
 use jiff::Timestamp;
 use planner::site::{GangScheduler, Site, Transport};
 
@@ -122,7 +123,7 @@ struct Flags {
     #[arg(long = "gang-scheduling", default_value = "")]
     gang_scheduling: String,
     /// Namespace of the Lease that operators elect their leader by
-    #[arg(long = "lock-namespace", default_value = "mpi-operator")]
+    #[arg(long = "lock-namespace", default_value = OPERATOR_NAME)]
     lock_namespace: String,
     /// Suffix of host names, e.g. cluster.local
     #[arg(long = "cluster-domain", default_value = "")]

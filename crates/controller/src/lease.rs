@@ -19,7 +19,7 @@ use crate::error::chain;
 use crate::wire::named_resource;
 
 /// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
-pub(crate) const LEASE_NAME: &str = "mpi-operator";
+pub(crate) const LEASE_NAME: &str = contract::labels::OPERATOR_NAME;
 /// A leader that is silent for this long has lost.
 const DURATION: Duration = Duration::from_secs(15);
 /// How often a leader renews.

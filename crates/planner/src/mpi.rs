@@ -3,7 +3,7 @@
 
 use contract::commands;
 use contract::files::{AGENT_COPY, AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT_PATH, HOSTFILE};
-use contract::mpi::{Launcher, Mpi, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting};
+use contract::mpi::{Mpi, MpiLauncher, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting};
 
 use crate::job::{HostNames, Job};
 use crate::site::Site;
@@ -62,7 +62,7 @@ pub(crate) fn agent_variables(job: &Job) -> Variables {
     if job.exec_script {
         variables.extend(remote_shell_is_script());
     }
-    for launcher in Launcher::all() {
+    for launcher in MpiLauncher::all() {
         variables.extend(launcher.variables(|setting| match setting {
             Setting::RemoteShell => Some(AGENT_SHIM.to_owned()),
             Setting::HostList => Some(file(launcher.host_list.file())),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use contract::files::SHIM_NAMES;
-use contract::mpi::{Launcher, PDSH_REMOTE_SHELL, RankWrapper, Setting};
+use contract::mpi::{MpiLauncher, PDSH_REMOTE_SHELL, RankWrapper, Setting};
 
 use crate::home;
 
@@ -43,7 +43,7 @@ impl LauncherEnv<'_> {
     fn wanted(&self) -> Vec<(&'static str, OsString)> {
         let (pdsh, ssh) = PDSH_REMOTE_SHELL;
         let mut wanted = vec![(pdsh, ssh.into())];
-        for launcher in Launcher::all() {
+        for launcher in MpiLauncher::all() {
             wanted.extend(launcher.variables(|setting| self.value(setting)));
             if let RankWrapper::ReadByLauncher(name, suffix) = launcher.rank_wrapper
                 && let Some(wrapper) = &self.rank_wrapper

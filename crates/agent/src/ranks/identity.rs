@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 
 /// One rank of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +24,8 @@ impl Identity {
         if text("PMI_SPAWNED").is_some_and(|value| value != "0") {
             return None;
         }
-        let mut rank = Launcher::all().flat_map(|launcher| launcher.rank_variables);
-        let mut local_size = Launcher::all().flat_map(|launcher| launcher.local_size_variables);
+        let mut rank = MpiLauncher::all().flat_map(|launcher| launcher.rank_variables);
+        let mut local_size = MpiLauncher::all().flat_map(|launcher| launcher.local_size_variables);
         Some(Self {
             rank: rank.find_map(number)?,
             local_size: local_size.find_map(number),

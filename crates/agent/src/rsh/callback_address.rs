@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 
 /// The command with the address in place of the launcher's own name.
 pub(super) fn by_address(command: &[u8], name: &str, address: IpAddr) -> Vec<u8> {
@@ -20,7 +20,7 @@ pub(super) fn by_address(command: &[u8], name: &str, address: IpAddr) -> Vec<u8>
     for at in 1..words.len() {
         let port = words[at].strip_prefix(name.as_bytes());
         let port = port.filter(|rest| rest.is_empty() || rest.starts_with(b":"));
-        let mut options = Launcher::all().flat_map(|launcher| launcher.callback_options);
+        let mut options = MpiLauncher::all().flat_map(|launcher| launcher.callback_options);
         if let Some(port) = port
             && options.any(|option| option.as_bytes() == words[at - 1])
         {

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use super::host;
 use super::runner::config_source::{ConfigLookup, ConfigSource};
-use super::runner::{Runner, Settings, Tee, live_logs, log};
+use super::runner::{AGENT_IMAGE, Runner, Settings, Tee, live_logs, log};
 use crate::state;
 
 /// How often volumes are compared with their ConfigMaps and Secrets.
@@ -32,8 +32,6 @@ const REFRESH: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// Jobs that the controller reconciles at a time.
 const CONCURRENCY: u16 = 16;
-/// The image that stands for the agent's binary.
-const AGENT_IMAGE: &str = "muster-agent";
 
 /// What a caller may ask of the runner.
 pub(crate) enum Request {

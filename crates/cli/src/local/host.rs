@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use contract::env;
+use contract::{env, files};
 use minicluster::NodeConfig;
 
 use super::stages::PROBE;
@@ -40,7 +40,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
 /// The agent: named by a variable, or beside this program.
 pub(crate) fn agent() -> Option<PathBuf> {
     let named = std::env::var_os(env::AGENT).map(PathBuf::from);
-    let beside = || Some(binary().ok()?.with_file_name("muster-agent"));
+    let beside = || Some(binary().ok()?.with_file_name(files::AGENT_BINARY));
     named.or_else(beside).filter(|path| path.is_file())
 }
 

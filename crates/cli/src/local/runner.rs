@@ -31,6 +31,7 @@ use self::addresses::Addresses;
 use self::config_source::ConfigLookup;
 use self::container::{Chunk, ContainerRequest};
 use self::isolated::{Holder, Network};
+pub(crate) use self::launch::AGENT_IMAGE;
 use self::pod::Pod;
 use crate::local::stages::protocol::{Isolation, Mount};
 

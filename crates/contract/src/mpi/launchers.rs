@@ -5,10 +5,10 @@ use super::Setting::{
     AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, NoTree,
     RemoteShell, ShellArguments, ShellKind, Slots,
 };
-use super::{HostListSyntax, Launcher, OverSsh, RankWrapper, Setting, Variable};
+use super::{HostListSyntax, MpiLauncher, OverSsh, RankWrapper, Setting, Variable};
 
 /// Open MPI 4.
-pub const ORTE: Launcher = Launcher {
+pub const ORTE: MpiLauncher = MpiLauncher {
     variables: &[
         of("OMPI_MCA_plm_rsh_agent", RemoteShell, Never),
         of("OMPI_MCA_orte_keep_fqdn_hostnames", KeepDomains, First),
@@ -37,7 +37,7 @@ pub const ORTE: Launcher = Launcher {
 
 /// Open MPI 5, and PRRTE without it. It does not read the names of Open MPI 4: with those alone it
 /// finds no host list, runs every rank in the launcher, and exits with 0.
-pub const PRRTE: Launcher = Launcher {
+pub const PRRTE: MpiLauncher = MpiLauncher {
     variables: &[
         of("PRTE_MCA_plm_ssh_agent", RemoteShell, Never),
         of("PRTE_MCA_prte_default_hostfile", HostList, Last),
@@ -57,7 +57,7 @@ pub const PRRTE: Launcher = Launcher {
 };
 
 /// MPICH. It forwards SIGTERM to its ranks and waits for them without a limit.
-pub const HYDRA: Launcher = Launcher {
+pub const HYDRA: MpiLauncher = MpiLauncher {
     variables: &[
         of("HYDRA_LAUNCHER", ShellKind, Never),
         of("HYDRA_LAUNCHER_EXEC", RemoteShell, Never),
@@ -82,7 +82,7 @@ pub const HYDRA: Launcher = Launcher {
 };
 
 /// Intel MPI. Its `mpirun` is a shell script that does not pass signals on to the launcher.
-pub const INTEL: Launcher = Launcher {
+pub const INTEL: MpiLauncher = MpiLauncher {
     variables: &[
         of("I_MPI_HYDRA_BOOTSTRAP", ShellKind, Never),
         of("I_MPI_HYDRA_BOOTSTRAP_EXEC", RemoteShell, Never),

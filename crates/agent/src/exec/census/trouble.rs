@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use contract::mpi::Launcher;
+use contract::mpi::MpiLauncher;
 
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
@@ -168,8 +168,8 @@ pub(super) fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
     }
 }
 
-fn launcher(record: &SessionRecord) -> Option<&'static Launcher> {
-    Launcher::of_daemon(record.daemon.as_deref()?)
+fn launcher(record: &SessionRecord) -> Option<&'static MpiLauncher> {
+    MpiLauncher::of_daemon(record.daemon.as_deref()?)
 }
 
 /// Less of it first: what a rank did by itself, what it may have done, what was done to it.

@@ -26,7 +26,7 @@ const SSH_CONFIG_DIRECTORY: &str = "/etc/ssh/ssh_config.d";
 const SSH_CONFIG: &str =
     "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n";
 /// Name of the image that holds the agent and nothing else.
-const AGENT_IMAGE: &str = "muster-agent";
+pub(crate) const AGENT_IMAGE: &str = contract::files::AGENT_BINARY;
 
 impl Runner {
     pub(super) fn launch(
