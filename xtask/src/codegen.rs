@@ -17,6 +17,10 @@ use dialects::definition::definition;
 /// all annotations together may not be larger than this.
 const APPLIED_BYTES_MAX: usize = 262_144;
 
+/// The beginning of the file that lists all CRDs.
+const KUSTOMIZATION: &str =
+    "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n";
+
 /// Arguments of this chore.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,16 +34,19 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let deploy = root.join("deploy");
     let template = pod_template::schema()?;
     let (mut files, mut installed) = (Vec::new(), Vec::new());
+    let mut kustomization = KUSTOMIZATION.to_owned();
     for resource in RESOURCES {
-        let file = format!("crds/{}_{}.yaml", resource.group, resource.plural);
+        let file = format!("{}_{}.yaml", resource.group, resource.plural);
+        kustomization += &format!("  - {file}\n");
         let crd = written(&definition(resource, &template))?;
         // Another platform's `mpijobs` are for those who have such jobs: installed, they would take the
         // short name `mpijob` away from Kubeflow's, since kubectl goes by the alphabet.
         if resource.definition.is_installed {
             installed.push(crd.clone());
         }
-        files.push((deploy.join(file), crd));
+        files.push((deploy.join("crds").join(file), crd));
     }
+    files.push((deploy.join("crds/kustomization.yaml"), kustomization));
     files.push((
         deploy.join(install::FILE),
         install::text(&deploy, &installed)?,

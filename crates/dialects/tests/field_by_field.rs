@@ -204,10 +204,17 @@ fn rules<'v>(schema: &'v Value, found: &mut Vec<&'v Value>) {
 
 #[test]
 fn every_rule_names_its_field() {
-    for (resource, count) in RESOURCES.iter().zip([2 * 13, 9, 2, 35]) {
+    for resource in RESOURCES {
         let definition = definition(resource, &json!({}));
         let mut found = Vec::new();
         rules(&definition, &mut found);
+        let count = match resource.group {
+            "kubeflow.org" => 2 * 13,
+            "batch.tensorstack.dev" => 9,
+            "batch.test.bdap.com" => 2,
+            "muster.dev" => 35,
+            other => panic!("write the number of rules of {other} here"),
+        };
         assert_eq!(found.len(), count, "{}", resource.group);
         for rule in found {
             let message = rule["message"].as_str().expect("a rule has a message");

@@ -1,10 +1,11 @@
 //! The one-file install: the manifests of deploy/base and the CRDs, one after another, so that one
-//! `kubectl apply -f` is enough. Decides only their order.
+//! `kubectl apply -f` is enough. Decides their order, and refuses roles that leave out a dialect.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use dialects::{RESOURCES, Resource};
 
 /// Where it is written, in deploy/.
 pub(crate) const FILE: &str = "muster.yaml";
@@ -33,6 +34,15 @@ pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
         .iter()
         .map(|file| read(file))
         .collect::<Result<Vec<_>>>()?;
+    for role in ["base/cluster-role.yaml", "base/user-roles.yaml"] {
+        let rules = read(role)?;
+        for Resource { group, .. } in RESOURCES {
+            ensure!(
+                rules.contains(group),
+                "deploy/{role} has no rule for {group}"
+            );
+        }
+    }
     for document in [namespace].iter().chain(crds).chain(&rest) {
         text.push_str("---\n");
         text.push_str(document);
