@@ -54,6 +54,12 @@ fn check_container(reader: &mut Reader, containers: &Place<'_>, index: usize) {
     }
 }
 
+/// The containers of a template of any shape.
+pub(crate) fn containers(template: &Value) -> impl Iterator<Item = &Value> {
+    let containers = template.pointer("/spec/containers");
+    containers.and_then(Value::as_array).into_iter().flatten()
+}
+
 /// Quantities are written as text or as plain numbers.
 pub(crate) fn is_quantity_shaped(value: &Value) -> bool {
     value.is_string() || value.is_number()

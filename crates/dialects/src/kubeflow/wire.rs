@@ -93,21 +93,12 @@ pub struct ReplicaSpec {
 impl ReplicaSpec {
     /// The template has a container.
     pub fn has_container(&self) -> bool {
-        let containers = self
-            .template
-            .pointer("/spec/containers")
-            .and_then(Value::as_array);
-        containers.is_some_and(|containers| !containers.is_empty())
+        template::containers(&self.template).next().is_some()
     }
 
     /// The template has a container of this name.
     pub fn has_container_named(&self, name: &str) -> bool {
-        let containers = self
-            .template
-            .pointer("/spec/containers")
-            .and_then(Value::as_array);
-        let named = |container: &Value| container["name"] == name;
-        containers.is_some_and(|containers| containers.iter().any(named))
+        template::containers(&self.template).any(|container| container["name"] == name)
     }
 }
 

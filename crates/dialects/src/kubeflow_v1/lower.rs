@@ -18,6 +18,7 @@ use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::FieldError;
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
+use crate::template::containers;
 
 const RESTART_POLICIES: [&str; 4] = ["Always", "ExitCode", "Never", "OnFailure"];
 /// Every pod carries the job's name as a label, and no label is longer.
@@ -82,8 +83,8 @@ fn check_containers(job: &MpiJob, errors: &mut Vec<FieldError>) {
     {
         for (index, container) in containers(&replica.template).enumerate() {
             for key in ["name", "image"] {
-                let said = container.get(key).and_then(Value::as_str);
-                if said.is_none_or(str::is_empty) {
+                let given = container.get(key).and_then(Value::as_str);
+                if given.is_none_or(str::is_empty) {
                     let path = format!(
                         "spec.mpiReplicaSpecs[{role}].template.spec.containers[{index}].{key}"
                     );
@@ -92,12 +93,6 @@ fn check_containers(job: &MpiJob, errors: &mut Vec<FieldError>) {
             }
         }
     }
-}
-
-fn containers(template: &Value) -> impl Iterator<Item = &Map<String, Value>> {
-    let containers = template.pointer("/spec/containers");
-    let containers = containers.and_then(Value::as_array).into_iter().flatten();
-    containers.filter_map(Value::as_object)
 }
 
 fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {

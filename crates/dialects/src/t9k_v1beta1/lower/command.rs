@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::defaults::{DEBUG_SSHD, SSHD};
 use super::super::types::{MpiJob, Override};
-use super::shape::{Wanted, containers};
+use super::shape::Wanted;
 use super::{LAUNCHER, WORKER};
+use crate::template::containers;
 
 /// Name of the launcher's container.
 const LAUNCHER_CONTAINER: &str = "mpi-launcher";

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::super::types::{MpiConfig, MpiJob, ReplicaSpec, Worker};
 use super::{LAUNCHER, REPLICA_TYPES, RESTART_POLICIES, WORKER, WORKERS_MAX, check_name, restart};
 use crate::FieldError;
+use crate::template::containers;
 
 /// The worker's container in the first and second shape, and in the third.
 const CONTAINERS: [&str; 2] = ["mpi-worker", "worker"];
@@ -247,9 +248,4 @@ fn check_program(path: &str, program: &[String], job: &MpiJob, errors: &mut Vec<
 
 fn has_container(template: &Value) -> bool {
     containers(template).next().is_some()
-}
-
-pub(super) fn containers(template: &Value) -> impl Iterator<Item = &Value> {
-    let containers = template.pointer("/spec/containers");
-    containers.and_then(Value::as_array).into_iter().flatten()
 }
