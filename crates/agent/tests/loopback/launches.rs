@@ -178,7 +178,7 @@ fn a_lost_worker_outweighs_a_launcher_that_says_zero() {
     assert_eq!(launch.verdict()["verdict"], "WorkerLost");
 }
 
-/// Hydra waits for ever when a rank fails before it has finalized. Intel MPI does not even collect the
+/// Hydra waits without end when a rank fails before it has finalized. Intel MPI does not even collect the
 /// status of the rank meanwhile.
 #[test]
 fn a_failed_rank_ends_a_launcher_that_waits() {

@@ -46,7 +46,7 @@ pub(in crate::exec) enum Trouble {
         rank: u32,
         ending: Ending,
     },
-    /// A rank is gone while others are still in MPI: they wait for it, and for ever.
+    /// A rank is gone while others are still in MPI: they wait for it, without end.
     Vanished {
         host: String,
         rank: u32,
