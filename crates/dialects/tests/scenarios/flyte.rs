@@ -2,12 +2,13 @@
 //! how its phase reader, in every version that is about, reads what we write.
 
 use dialects::kubeflow_v1::DIALECT;
-use dialects::{Finding, Report, Urgency};
+use dialects::{Finding, Urgency};
 use jiff::{SignedDuration, Timestamp};
-use planner::fixtures::world;
-use planner::observed::{Exit, PodPhase};
-use planner::{Action, Kind, Observed, Plan, Verdict};
+use planner::observed::PodPhase;
+use planner::{Action, Kind, Plan, Verdict};
 use serde_json::{Value, json};
+
+use crate::driver::Scenario;
 
 fn clock(secs: i64) -> Timestamp {
     let noon: Timestamp = "2026-11-15T12:00:00.4Z".parse().expect("a time");
@@ -38,91 +39,24 @@ fn task() -> Value {
     })
 }
 
-/// A job, its world, and its status as stored.
-struct Life {
-    stored: Value,
-    world: Observed,
+/// Not at a full second: what is stored has no fractions of one.
+fn scenario(stored: Value) -> Scenario {
+    Scenario::beginning(&DIALECT, stored, clock(0))
 }
 
-impl Life {
-    fn of(stored: Value) -> Self {
-        let job = (DIALECT.lower)(&stored).expect("the job is valid");
-        let mut world = world(job);
-        world.site.agent_image = Some("muster-agent".to_owned());
-        world.now = clock(0);
-        Self { stored, world }
-    }
+fn conditions(scenario: &Scenario) -> Vec<&Value> {
+    let conditions = scenario.status()["conditions"].as_array();
+    conditions.expect("there are conditions").iter().collect()
+}
 
-    fn at(&mut self, secs: i64) -> &mut Self {
-        self.world.now = clock(secs);
-        self
-    }
+fn condition<'a>(scenario: &'a Scenario, name: &str) -> &'a Value {
+    let found = scenario.condition(name);
+    found.unwrap_or_else(|| panic!("no {name} in {}", scenario.status()))
+}
 
-    fn suspend(&mut self, suspended: bool) -> &mut Self {
-        self.stored["spec"]["runPolicy"]["suspend"] = suspended.into();
-        self.world.job = (DIALECT.lower)(&self.stored).expect("the job is valid");
-        self
-    }
-
-    fn pods_run(&mut self) -> &mut Self {
-        let pods = self
-            .world
-            .workers
-            .iter_mut()
-            .chain(&mut self.world.launcher_pods);
-        for pod in pods {
-            (pod.phase, pod.ready) = (PodPhase::Running, true);
-        }
-        self
-    }
-
-    fn launcher_is(&mut self, phase: PodPhase) -> &mut Self {
-        self.world.launcher_pods[0].phase = phase;
-        self
-    }
-
-    /// One pass of the operator: act until there is nothing to do, then say so.
-    fn pass(&mut self) -> Report {
-        self.world.recorded = (DIALECT.recorded)(&self.stored);
-        let mut plan = planner::plan(&self.world);
-        for _ in 0..8 {
-            assert_eq!(planner::check::violations(&self.world, &plan), [""; 0]);
-            self.world.carry_out(&plan);
-            plan = planner::plan(&self.world);
-        }
-        let report = (DIALECT.report)(
-            &self.stored,
-            &Finding::Planned(&plan.status),
-            self.world.now,
-        );
-        self.stored["status"] = report.status.clone();
-        let later = self.world.now + SignedDuration::from_secs(60);
-        let again = (DIALECT.report)(&self.stored, &Finding::Planned(&plan.status), later);
-        assert_eq!(
-            again.urgency,
-            Urgency::Unchanged,
-            "it repeats itself: {again:?}"
-        );
-        report
-    }
-
-    fn status(&self) -> &Value {
-        &self.stored["status"]
-    }
-
-    fn conditions(&self) -> Vec<&Value> {
-        let conditions = self.status()["conditions"].as_array();
-        conditions.expect("there are conditions").iter().collect()
-    }
-
-    fn condition(&self, name: &str) -> &Value {
-        let found = self.conditions().into_iter().find(|c| c["type"] == name);
-        found.unwrap_or_else(|| panic!("no {name} in {}", self.status()))
-    }
-
-    fn reads(&self) -> String {
-        flyte(self.status()).unwrap_or_else(|error| panic!("{error}: {}", self.status()))
-    }
+fn reads(scenario: &Scenario) -> String {
+    let status = scenario.status();
+    flyte(status).unwrap_or_else(|error| panic!("{error}: {status}"))
 }
 
 /// The current condition as Flyte's plugin finds it: of those that hold, the one with the newest
@@ -177,22 +111,24 @@ fn the_reader_reads_as_flytes_does() {
 
 #[test]
 fn f01_start_time_is_set_on_first_sight_also_while_suspended() {
-    let mut life = Life::of(task());
-    life.pass();
-    assert_eq!(life.status()["startTime"], "2026-11-15T12:00:00Z");
+    let mut run = scenario(task());
+    run.reconcile();
+    assert_eq!(run.status()["startTime"], "2026-11-15T12:00:00Z");
 
-    let mut held = Life::of(task());
-    held.suspend(true).pass();
+    let mut held = scenario(task());
+    held.suspend(true).reconcile();
     assert_eq!(held.status()["startTime"], "2026-11-15T12:00:00Z");
-    held.suspend(false).at(500).pass();
+    held.suspend(false).at(500).reconcile();
     assert_eq!(held.status()["startTime"], "2026-11-15T12:08:20Z");
 }
 
 #[test]
 fn f02_conditions_are_never_an_empty_list() {
-    let mut life = Life::of(task());
+    let mut run = scenario(task());
     assert_eq!(
-        life.pass().status["conditions"].as_array().map(Vec::len),
+        run.reconcile().status["conditions"]
+            .as_array()
+            .map(Vec::len),
         Some(1)
     );
     let unread = (DIALECT.report)(&json!({}), &Finding::Invalid(&[]), clock(0));
@@ -205,11 +141,11 @@ fn f02_conditions_are_never_an_empty_list() {
 
 #[test]
 fn f03_created_stays_true_and_first() {
-    let mut life = Life::of(task());
-    life.pass();
-    life.at(1).pods_run().pass();
-    life.at(2).launcher_is(PodPhase::Succeeded).pass();
-    let first = life.conditions()[0];
+    let mut run = scenario(task());
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    run.at(2).launcher_is(PodPhase::Succeeded).reconcile();
+    let first = conditions(&run)[0];
     assert_eq!(
         (&first["type"], &first["status"]),
         (&json!("Created"), &json!("True"))
@@ -219,58 +155,58 @@ fn f03_created_stays_true_and_first() {
 
 #[test]
 fn f04_each_condition_is_later_than_all_others_that_hold() {
-    let mut life = Life::of(task());
-    life.pass();
-    assert_eq!(life.reads(), "Created");
-    life.pods_run().pass();
-    assert_eq!(life.reads(), "Running");
-    life.launcher_is(PodPhase::Succeeded).pass();
-    assert_eq!(life.reads(), "Succeeded");
-    let since = |name: &str| life.condition(name)["lastTransitionTime"].clone();
+    let mut run = scenario(task());
+    run.reconcile();
+    assert_eq!(reads(&run), "Created");
+    run.pods_run().reconcile();
+    assert_eq!(reads(&run), "Running");
+    run.launcher_is(PodPhase::Succeeded).reconcile();
+    assert_eq!(reads(&run), "Succeeded");
+    let since = |name: &str| condition(&run, name)["lastTransitionTime"].clone();
     assert_eq!(since("Running"), "2026-11-15T12:00:01Z");
     assert_eq!(since("Succeeded"), "2026-11-15T12:00:01Z");
     assert_eq!(
-        life.condition("Succeeded")["lastUpdateTime"],
+        condition(&run, "Succeeded")["lastUpdateTime"],
         "2026-11-15T12:00:00Z"
     );
 }
 
 #[test]
 fn f05_a_suspension_is_no_newer_than_the_creation() {
-    let mut life = Life::of(task());
-    life.pass();
-    life.at(1).pods_run().pass();
-    life.suspend(true).at(9).pass();
-    assert_eq!(life.reads(), "Created");
-    let held = life.condition("Suspended");
+    let mut run = scenario(task());
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    run.suspend(true).at(9).reconcile();
+    assert_eq!(reads(&run), "Created");
+    let held = condition(&run, "Suspended");
     assert_eq!(held["status"], "True");
     assert_eq!(held["lastTransitionTime"], "2026-11-15T12:00:00Z");
     assert_eq!(held["lastUpdateTime"], "2026-11-15T12:00:09Z");
-    assert_eq!(life.condition("Running")["status"], "False");
+    assert_eq!(condition(&run, "Running")["status"], "False");
 }
 
 #[test]
 fn f06_resuming_takes_the_suspension_back() {
-    let mut life = Life::of(task());
-    life.suspend(true).pass();
-    life.suspend(false).at(5).pass();
-    let held = life.condition("Suspended");
+    let mut run = scenario(task());
+    run.suspend(true).reconcile();
+    run.suspend(false).at(5).reconcile();
+    let held = condition(&run, "Suspended");
     assert_eq!(
         (&held["status"], &held["reason"]),
         (&json!("False"), &json!("MPIJobResumed"))
     );
-    life.at(6).pods_run().pass();
-    assert_eq!(life.reads(), "Running");
+    run.at(6).pods_run().reconcile();
+    assert_eq!(reads(&run), "Running");
 }
 
 #[test]
 fn f07_nothing_runs_after_the_end() {
-    let mut life = Life::of(task());
-    life.pass();
-    life.at(1).pods_run().pass();
-    let since = life.condition("Running")["lastTransitionTime"].clone();
-    life.at(2).launcher_is(PodPhase::Succeeded).pass();
-    let running = life.condition("Running");
+    let mut run = scenario(task());
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    let since = condition(&run, "Running")["lastTransitionTime"].clone();
+    run.at(2).launcher_is(PodPhase::Succeeded).reconcile();
+    let running = condition(&run, "Running");
     assert_eq!(
         (&running["status"], &running["lastTransitionTime"]),
         (&json!("False"), &since)
@@ -279,19 +215,19 @@ fn f07_nothing_runs_after_the_end() {
 
 #[test]
 fn f08_there_is_one_terminal_condition_and_it_holds() {
-    let mut life = Life::of(task());
-    life.stored["status"] = json!({"conditions": [
+    let mut run = scenario(task());
+    run.stored["status"] = json!({"conditions": [
         {"type": "Failed", "status": "False", "lastTransitionTime": "2026-11-15T11:00:00Z"},
     ]});
-    life.pass();
-    life.at(1).pods_run().pass();
-    life.launcher_is(PodPhase::Succeeded).pass();
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    run.launcher_is(PodPhase::Succeeded).reconcile();
     let terminal = |c: &&&Value| {
         ["Succeeded", "Failed"]
             .map(Value::from)
             .contains(&c["type"])
     };
-    let conditions = life.conditions();
+    let conditions = conditions(&run);
     let found: Vec<_> = conditions.iter().filter(terminal).collect();
     assert_eq!(found.len(), 1);
     assert_eq!(
@@ -302,42 +238,38 @@ fn f08_there_is_one_terminal_condition_and_it_holds() {
 
 #[test]
 fn f09_a_failure_says_what_happened_to_whom() {
-    let mut life = Life::of(task());
-    life.pass();
-    life.at(1).pods_run().pass();
-    life.world.launcher_pods[0].exit = Some(Exit {
-        container: "mpi".to_owned(),
-        code: 3,
-        reason: "Error".to_owned(),
-        message: "ValueError: no data".to_owned(),
-    });
-    life.at(2).launcher_is(PodPhase::Failed).pass();
-    let failed = life.condition("Failed");
+    let mut run = scenario(task());
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    run.at(2)
+        .launcher_exits(3, "ValueError: no data")
+        .reconcile();
+    let failed = condition(&run, "Failed");
     assert_eq!(failed["reason"], "CommandFailed");
     assert_eq!(
         failed["message"],
         "launcher f1a2.n0-0-launcher failed: container mpi exited with 3 (Error): \
          ValueError: no data"
     );
-    assert_eq!(life.reads(), "Failed");
+    assert_eq!(reads(&run), "Failed");
 }
 
 #[test]
 fn f10_the_completion_time_comes_with_the_terminal_condition() {
-    let mut life = Life::of(task());
-    life.pass();
-    life.at(1).pods_run().pass();
-    assert_eq!(life.status().get("completionTime"), None);
-    let report = life.at(30).launcher_is(PodPhase::Succeeded).pass();
+    let mut run = scenario(task());
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    assert_eq!(run.status().get("completionTime"), None);
+    let report = run.at(30).launcher_is(PodPhase::Succeeded).reconcile();
     assert_eq!(report.status["completionTime"], "2026-11-15T12:00:30Z");
     assert_eq!(report.urgency, Urgency::Now);
-    assert!((DIALECT.recorded)(&life.stored).outcome.is_some());
+    assert!((DIALECT.recorded)(&run.stored).outcome.is_some());
 }
 
 #[test]
 fn f11_pods_have_the_names_labels_and_container_that_clients_look_for() {
-    let life = Life::of(task());
-    let plan = planner::plan(&life.world);
+    let run = scenario(task());
+    let plan = planner::plan(&run.world);
     let launcher = created(&plan, "f1a2.n0-0-launcher");
     let labels = &launcher["metadata"]["labels"];
     for (name, value) in [
@@ -372,8 +304,8 @@ fn f12_a_job_that_is_being_deleted_gets_no_pods() {
     let mut job = task();
     job["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z".into();
     job["metadata"]["finalizers"] = json!(["flyte.org/finalizer-k8s"]);
-    let life = Life::of(job);
-    assert!(planner::plan(&life.world).steps.is_empty());
+    let run = scenario(job);
+    assert!(planner::plan(&run.world).steps.is_empty());
 }
 
 #[test]
@@ -401,18 +333,18 @@ fn f13_a_job_that_is_not_valid_has_failed_and_is_over() {
 
 #[test]
 fn f14_a_job_stays_unless_it_was_given_a_time_to_live() {
-    let life = Life::of(task());
-    assert_eq!(life.world.job.policy.expires_secs, None);
+    let run = scenario(task());
+    assert_eq!(run.world.job.policy.expires_secs, None);
     let mut job = task();
     job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 0.into();
-    assert_eq!(Life::of(job).world.job.policy.expires_secs, Some(0));
+    assert_eq!(scenario(job).world.job.policy.expires_secs, Some(0));
 }
 
 #[test]
 fn f15_names_may_have_dots_and_begin_with_a_digit() {
     let mut job = task();
     job["metadata"]["name"] = "1.a.b-c".into();
-    let plan = planner::plan(&Life::of(job).world);
+    let plan = planner::plan(&scenario(job).world);
     let launcher = created(&plan, "1.a.b-c-launcher");
     assert_eq!(launcher["spec"]["hostname"], "1-a-b-c-launcher");
     assert_eq!(launcher["spec"].get("subdomain"), None);
@@ -422,21 +354,15 @@ fn f15_names_may_have_dots_and_begin_with_a_digit() {
 fn a_restart_is_told_and_running_again_takes_it_back() {
     let mut job = task();
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] = "ExitCode".into();
-    let mut life = Life::of(job);
-    life.pass();
-    life.at(1).pods_run().pass();
-    life.world.launcher_pods[0].exit = Some(Exit {
-        container: "mpi".to_owned(),
-        code: 137,
-        reason: "Error".to_owned(),
-        message: String::new(),
-    });
-    life.at(9).launcher_is(PodPhase::Failed).pass();
-    assert_eq!(life.reads(), "Restarting");
-    assert_eq!(life.status()["muster"]["restarts"], 1);
-    assert!(life.conditions().iter().all(|c| c["type"] != "Running"));
-    life.at(10).pass();
-    life.at(11).pods_run().pass();
-    assert_eq!(life.reads(), "Running");
-    assert!(life.conditions().iter().all(|c| c["type"] != "Restarting"));
+    let mut run = scenario(job);
+    run.reconcile();
+    run.at(1).pods_run().reconcile();
+    run.at(9).launcher_exits(137, "").reconcile();
+    assert_eq!(reads(&run), "Restarting");
+    assert_eq!(run.status()["muster"]["restarts"], 1);
+    assert!(conditions(&run).iter().all(|c| c["type"] != "Running"));
+    run.at(10).reconcile();
+    run.at(11).pods_run().reconcile();
+    assert_eq!(reads(&run), "Running");
+    assert!(conditions(&run).iter().all(|c| c["type"] != "Restarting"));
 }

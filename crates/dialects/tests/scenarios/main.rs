@@ -2,6 +2,8 @@
 //! linked once.
 
 mod bdap;
+mod driver;
 mod flyte;
 mod openmpi;
 mod t9k;
+mod transcript;

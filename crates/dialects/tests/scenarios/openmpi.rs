@@ -1,12 +1,13 @@
 //! The openmpi component's acceptance list, as far as it consists of facts about a job, its objects and
 //! its status. The numbers are those of the list.
 
-mod life;
+mod quickstart;
 
-use life::{Life, clock, created, lowered, quickstart, refused, with};
-use planner::Kind;
+use planner::fixtures::noon;
 use planner::job::RestartPolicy;
 use planner::observed::{Exit, PodPhase, Waiting};
+use planner::{Kind, Object};
+use quickstart::{created, lowered, master_exits, quickstart, refused, scenario, with};
 use serde_json::{Value, json};
 
 #[test]
@@ -18,16 +19,16 @@ fn a1_the_quickstart_is_accepted_unchanged() {
 
 #[test]
 fn a2_the_users_secret_is_mounted_and_no_other_is_made() {
-    let life = created(quickstart());
+    let run = created(quickstart());
     for pod in ["openmpi-master", "openmpi-worker-3"] {
-        let volumes = life.pod(pod)["volumes"].as_array().expect("it has volumes");
+        let volumes = run.pod(pod)["volumes"].as_array().expect("it has volumes");
         let secret = volumes
             .iter()
             .find(|volume| volume["name"] == "openmpi-secrets");
         let wanted = json!({"secretName": "openmpi-secret", "defaultMode": 256});
         assert_eq!(secret.map(|volume| &volume["secret"]), Some(&wanted));
     }
-    assert!(life.created.iter().all(|(kind, ..)| *kind != Kind::Secret));
+    assert_eq!(run.made(Kind::Secret).len(), 0);
 }
 
 #[test]
@@ -40,9 +41,11 @@ fn a4_a_missing_image_or_secret_is_refused_by_name() {
 
 #[test]
 fn a5_pods_are_called_as_the_component_called_them() {
-    let life = created(quickstart());
-    let pods = life.created.iter().filter(|(kind, ..)| *kind == Kind::Pod);
-    let mut names: Vec<&str> = pods.map(|(_, name, _)| name.as_str()).collect();
+    let run = created(quickstart());
+    let pods = run.made(Kind::Pod).into_iter();
+    let mut names: Vec<&str> = pods
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+        .collect();
     names.sort_unstable();
     let wanted = [
         "openmpi-master",
@@ -53,12 +56,12 @@ fn a5_pods_are_called_as_the_component_called_them() {
     assert_eq!(names[..4], wanted);
     assert_eq!(names.len(), 5);
     for (name, role) in [("openmpi-master", "master"), ("openmpi-worker-0", "worker")] {
-        let labels = &life.object(&Kind::Pod, name)["metadata"]["labels"];
+        let labels = &run.object(Kind::Pod, name)["metadata"]["labels"];
         assert_eq!(
             (&labels["app"], &labels["role"]),
             (&json!("openmpi"), &json!(role))
         );
-        let spec = life.pod(name);
+        let spec = run.pod(name);
         assert_eq!(spec["hostname"], name);
         assert_eq!(spec["subdomain"], "openmpi");
         assert_eq!(spec["restartPolicy"], "Never");
@@ -69,8 +72,8 @@ fn a5_pods_are_called_as_the_component_called_them() {
 
 #[test]
 fn a5_the_service_has_the_components_port_and_selector() {
-    let life = created(quickstart());
-    let service = &life.object(&Kind::Service, "openmpi")["spec"];
+    let run = created(quickstart());
+    let service = &run.object(Kind::Service, "openmpi")["spec"];
     assert_eq!(service["clusterIP"], "None");
     assert_eq!(service["selector"], json!({"app": "openmpi"}));
     let port = json!({"name": "openmpi", "port": 12345, "targetPort": 12345, "protocol": "TCP"});
@@ -79,8 +82,8 @@ fn a5_the_service_has_the_components_port_and_selector() {
 
 #[test]
 fn a6_the_hostfile_has_a_line_for_each_worker() {
-    let life = created(quickstart());
-    let files = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"];
+    let run = created(quickstart());
+    let files = &run.object(Kind::ConfigMap, "openmpi-assets")["data"];
     let line = |index: u32| format!("openmpi-worker-{index}.openmpi.kubeflow slots=1\n");
     let wanted: String = (0..4).map(line).collect();
     assert_eq!(files["hostfile"], wanted.as_str());
@@ -94,7 +97,7 @@ fn a6_the_hostfile_has_a_line_for_each_worker() {
         "sshd_config",
     ];
     assert_eq!(names, wanted);
-    let volumes = life.pod("openmpi-master")["volumes"]
+    let volumes = run.pod("openmpi-master")["volumes"]
         .as_array()
         .cloned()
         .unwrap_or_default();
@@ -122,8 +125,8 @@ fn as_run(word: &str) -> String {
 #[test]
 fn a7_the_command_reaches_its_shell_unchanged() {
     let exec = "echo \"it's $LD_LIBRARY_PATH $$ $(hostname)\" && sh -c 'echo \"$$(date)\"'";
-    let life = created(with(json!({"exec": exec})));
-    let command = life.pod("openmpi-master")["containers"][0]["command"].clone();
+    let run = created(with(json!({"exec": exec})));
+    let command = run.pod("openmpi-master")["containers"][0]["command"].clone();
     let words: Vec<&str> = command
         .as_array()
         .into_iter()
@@ -140,8 +143,8 @@ fn a7_the_command_reaches_its_shell_unchanged() {
 
 #[test]
 fn a8_containers_are_as_the_component_made_them() {
-    let life = created(quickstart());
-    let master = life.pod("openmpi-master");
+    let run = created(quickstart());
+    let master = run.pod("openmpi-master");
     assert_eq!(
         master["containers"].as_array().map(Vec::len),
         Some(1),
@@ -163,7 +166,7 @@ fn a8_containers_are_as_the_component_made_them() {
             {"name": "openmpi-secrets", "mountPath": "/kubeflow/openmpi/secrets"},
         ])
     );
-    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
     assert_eq!(
         (&sidecar["name"], &sidecar["image"]),
         (&json!("openmpi-controller"), &json!("muster-agent:1"))
@@ -189,8 +192,8 @@ fn a8_containers_are_as_the_component_made_them() {
 
 #[test]
 fn a8_a_sidecar_image_of_the_users_gets_the_components_words() {
-    let life = created(with(json!({"controllerImage": "mine:1"})));
-    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    let run = created(with(json!({"controllerImage": "mine:1"})));
+    let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
     assert_eq!(
         (&sidecar["image"], &sidecar["imagePullPolicy"]),
         (&json!("mine:1"), &json!("Always"))
@@ -201,34 +204,35 @@ fn a8_a_sidecar_image_of_the_users_gets_the_components_words() {
     assert_eq!(sidecar["command"][5], "openmpi-master");
     assert_eq!(sidecar["volumeMounts"].as_array().map(Vec::len), Some(1));
     // It asks the API server itself, so it needs no agent.
-    let mut life = Life::of(with(json!({"controllerImage": "mine:1"})));
-    life.world.site.agent_image = None;
-    life.pass();
-    assert_eq!(life.world.workers.len(), 4);
+    let mut run = scenario(with(json!({"controllerImage": "mine:1"})));
+    run.world.site.agent_image = None;
+    run.reconcile();
+    assert_eq!(run.world.workers.len(), 4);
 }
 
 #[test]
 fn without_an_agent_the_job_says_what_is_missing() {
-    let mut life = Life::of(quickstart());
-    life.world.site.agent_image = None;
-    life.pass();
-    let muster = &life.stored["status"]["muster"];
+    let mut run = scenario(quickstart());
+    run.world.site.agent_image = None;
+    run.reconcile();
+    let muster = &run.stored["status"]["muster"];
     let message = muster["message"].as_str().unwrap_or_default();
     assert!(
         message.contains("sidecar") && message.contains("--agent-image"),
         "{message}"
     );
-    assert!(life.world.workers.is_empty());
+    assert!(run.world.workers.is_empty());
 }
 
 #[test]
 fn a10_a_script_that_gave_up_is_a_failed_initialisation() {
-    let mut life = Life::of(with(json!({"initTimeout": 60}))).running();
-    life.master_exits(
+    let mut run = scenario(with(json!({"initTimeout": 60}))).running();
+    master_exits(
+        &mut run,
         124,
         "initialisation: not all of 4 workers answered mpiexec within 60 s\n",
     );
-    let failed = life.condition("Failed").expect("it failed");
+    let failed = run.condition("Failed").expect("it failed");
     assert_eq!(failed["reason"], "InitializationFailed");
     let message = failed["message"].as_str().unwrap_or_default();
     for words in [
@@ -243,38 +247,32 @@ fn a10_a_script_that_gave_up_is_a_failed_initialisation() {
 
 #[test]
 fn a10_a_program_may_exit_with_the_same_code() {
-    let mut life = Life::of(quickstart()).running();
-    life.master_exits(124, "");
+    let mut run = scenario(quickstart()).running();
+    master_exits(&mut run, 124, "");
     assert_eq!(
-        life.condition("Failed").expect("it failed")["reason"],
+        run.condition("Failed").expect("it failed")["reason"],
         "CommandFailed"
     );
 }
 
 #[test]
 fn a10_the_failure_tells_of_the_worker_that_failed_first() {
-    let mut life = Life::of(quickstart()).running();
-    let worker = &mut life.world.workers[2];
-    (worker.phase, worker.ready) = (PodPhase::Failed, false);
-    worker.exit = Some(Exit {
-        container: "openmpi-job".to_owned(),
-        code: 124,
-        reason: "Error".to_owned(),
-        message: "initialisation: sshd ended".to_owned(),
-    });
-    life.pass();
-    let waiting = &life.stored["status"]["muster"]["message"];
+    let mut run = scenario(quickstart()).running();
+    run.worker_exits(2, 124, "initialisation: sshd ended")
+        .reconcile();
+    let waiting = &run.stored["status"]["muster"]["message"];
     assert!(
         waiting
             .as_str()
             .is_some_and(|said| said.contains("openmpi-worker-2 ended early")),
         "{waiting}"
     );
-    life.master_exits(
+    master_exits(
+        &mut run,
         124,
         "initialisation: not all of 4 workers answered mpiexec within 300 s",
     );
-    let message = &life.condition("Failed").expect("it failed")["message"];
+    let message = &run.condition("Failed").expect("it failed")["message"];
     let message = message.as_str().unwrap_or_default();
     assert!(
         message.contains("openmpi-worker-2 failed") && message.contains("sshd ended"),
@@ -284,17 +282,17 @@ fn a10_the_failure_tells_of_the_worker_that_failed_first() {
 
 #[test]
 fn a11_a_worker_for_which_there_is_no_room_is_waited_for() {
-    let mut life = Life::of(with(json!({"initTimeout": 600})));
-    life.pass();
-    life.world.workers[0].waiting = Some(Waiting {
+    let mut run = scenario(with(json!({"initTimeout": 600})));
+    run.reconcile();
+    run.world.workers[0].waiting = Some(Waiting {
         reason: "Unschedulable".to_owned(),
         message: "0/3 nodes".to_owned(),
-        since: clock(0),
+        since: noon(),
     });
-    life.world.now = clock(500);
-    life.pass();
-    assert!(life.condition("Failed").is_none());
-    assert_eq!(life.stored["status"]["muster"]["reason"], "Unschedulable");
+    run.at(500);
+    run.reconcile();
+    assert!(run.condition("Failed").is_none());
+    assert_eq!(run.stored["status"]["muster"]["reason"], "Unschedulable");
 }
 
 #[test]
@@ -302,11 +300,11 @@ fn a20_horovod_with_gpus_is_accepted_as_its_manual_has_it() {
     let text = include_str!("../../../../examples/seeds/openmpi-horovod.yaml");
     let mut stored: Value = serde_saphyr::from_str(text).expect("the example is YAML");
     stored["metadata"]["uid"] = "u".into();
-    let life = created(stored.clone());
-    let worker = life.pod("openmpi-worker-3");
+    let run = created(stored.clone());
+    let worker = run.pod("openmpi-worker-3");
     let limits = &worker["containers"][0]["resources"]["limits"];
     assert_eq!(limits["nvidia.com/gpu"], "1");
-    let master = &life.pod("openmpi-master")["containers"][0]["command"];
+    let master = &run.pod("openmpi-master")["containers"][0]["command"];
     let words = master.as_array().expect("a command is a list");
     assert!(words.contains(&stored["spec"]["exec"]), "{master}");
 }
@@ -314,30 +312,30 @@ fn a20_horovod_with_gpus_is_accepted_as_its_manual_has_it() {
 #[test]
 fn a12_gpus_are_limits_and_slots_of_workers_alone() {
     for (gpu, slots) in [(1, 1), (4, 4)] {
-        let life = created(with(json!({"gpu": gpu})));
-        let limits = &life.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
+        let run = created(with(json!({"gpu": gpu})));
+        let limits = &run.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
         assert_eq!(limits["nvidia.com/gpu"], gpu.to_string());
-        let hostfile = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"]["hostfile"];
+        let hostfile = &run.object(Kind::ConfigMap, "openmpi-assets")["data"]["hostfile"];
         let line = format!(" slots={slots}\n");
         assert!(
             hostfile.as_str().is_some_and(|file| file.contains(&line)),
             "{hostfile}"
         );
         assert!(
-            life.pod("openmpi-master")["containers"][0]
+            run.pod("openmpi-master")["containers"][0]
                 .get("resources")
                 .is_none()
         );
-        let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+        let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
         assert!(
             sidecar["command"]
                 .as_array()
                 .is_some_and(|words| words.contains(&json!(gpu.to_string())))
         );
     }
-    let life = created(quickstart());
+    let run = created(quickstart());
     assert!(
-        life.pod("openmpi-worker-0")["containers"][0]
+        run.pod("openmpi-worker-0")["containers"][0]
             .get("resources")
             .is_none()
     );
@@ -345,21 +343,21 @@ fn a12_gpus_are_limits_and_slots_of_workers_alone() {
 
 #[test]
 fn a14_the_node_selector_is_for_workers_and_splits_at_the_first_sign() {
-    let life = created(with(json!({"nodeSelector": "a=b,c/d=e=f/g"})));
+    let run = created(with(json!({"nodeSelector": "a=b,c/d=e=f/g"})));
     assert_eq!(
-        life.pod("openmpi-worker-1")["nodeSelector"],
+        run.pod("openmpi-worker-1")["nodeSelector"],
         json!({"a": "b", "c/d": "e=f/g"})
     );
-    assert!(life.pod("openmpi-master").get("nodeSelector").is_none());
+    assert!(run.pod("openmpi-master").get("nodeSelector").is_none());
 }
 
 #[test]
 fn a15_cpu_and_memory_are_limits_of_workers() {
-    let life = created(with(json!({"cpu": "2", "memory": "4Gi"})));
-    let resources = &life.pod("openmpi-worker-0")["containers"][0]["resources"];
+    let run = created(with(json!({"cpu": "2", "memory": "4Gi"})));
+    let resources = &run.pod("openmpi-worker-0")["containers"][0]["resources"];
     assert_eq!(*resources, json!({"limits": {"cpu": "2", "memory": "4Gi"}}));
     assert!(
-        life.pod("openmpi-master")["containers"][0]
+        run.pod("openmpi-master")["containers"][0]
             .get("resources")
             .is_none()
     );
@@ -368,76 +366,77 @@ fn a15_cpu_and_memory_are_limits_of_workers() {
 #[test]
 fn a16_the_masters_exit_is_the_result_and_workers_are_told() {
     for (code, condition, word) in [(0, "Succeeded", "Succeeded"), (3, "Failed", "Failed")] {
-        let mut life = Life::of(quickstart()).running();
-        assert!(life.world.workers.iter().all(|pod| !pod.told_end));
-        life.master_exits(code, "");
+        let mut run = scenario(quickstart()).running();
+        assert!(run.world.workers.iter().all(|pod| !pod.told_end));
+        master_exits(&mut run, code, "");
         assert_eq!(
-            life.condition(condition).expect("it ended")["status"],
+            run.condition(condition).expect("it ended")["status"],
             "True"
         );
-        assert_eq!(life.stored["status"]["muster"]["phase"], word);
+        assert_eq!(run.stored["status"]["muster"]["phase"], word);
         assert!(
-            life.world.workers.iter().all(|pod| pod.told_end),
+            run.world.workers.iter().all(|pod| pod.told_end),
             "all are told"
         );
-        assert_eq!(life.world.workers.len(), 4);
+        assert_eq!(run.world.workers.len(), 4);
     }
 }
 
 #[test]
 fn a17_nothing_is_deleted_after_the_end() {
-    let mut life = Life::of(quickstart()).running();
-    life.master_exits(0, "");
-    for pod in &mut life.world.workers {
+    let mut run = scenario(quickstart()).running();
+    master_exits(&mut run, 0, "");
+    for pod in &mut run.world.workers {
         pod.phase = PodPhase::Succeeded;
     }
-    life.world.now = clock(100_000);
-    life.pass();
+    run.at(100_000);
+    run.reconcile();
     assert_eq!(
-        (life.world.workers.len(), life.world.launcher_pods.len()),
+        (run.world.workers.len(), run.world.launcher_pods.len()),
         (4, 1)
     );
-    assert_eq!(planner::plan(&life.world).steps, [[]; 0]);
+    assert_eq!(planner::plan(&run.world).steps, [[]; 0]);
 }
 
 #[test]
 fn a17_workers_that_never_started_do_not_hold_a_claim_for_ever() {
-    let mut life = Life::of(quickstart()).running();
-    let worker = &mut life.world.workers[1];
+    let mut run = scenario(quickstart()).running();
+    let worker = &mut run.world.workers[1];
     (worker.phase, worker.ready, worker.begun) = (PodPhase::Pending, false, false);
-    life.master_exits(
+    master_exits(
+        &mut run,
         124,
         "initialisation: not all of 4 workers answered mpiexec within 300 s",
     );
-    assert_eq!(life.world.workers.len(), 3);
+    assert_eq!(run.world.workers.len(), 3);
 
-    let mut life = Life::of(quickstart()).running();
-    let worker = &mut life.world.workers[1];
+    let mut run = scenario(quickstart()).running();
+    let worker = &mut run.world.workers[1];
     // Its sidecar runs, and the program's image is nowhere.
     (worker.phase, worker.ready, worker.begun) = (PodPhase::Pending, false, true);
-    life.master_exits(1, "");
-    assert_eq!(life.world.workers.len(), 3);
+    master_exits(&mut run, 1, "");
+    assert_eq!(run.world.workers.len(), 3);
 }
 
 #[test]
 fn a17_a_worker_whose_sidecar_was_killed_does_not_wait_for_ever() {
-    let mut life = Life::of(quickstart()).running();
-    life.world.workers[1].exit = Some(planner::observed::Exit {
+    let mut run = scenario(quickstart()).running();
+    run.world.workers[1].exit = Some(Exit {
         container: "openmpi-controller".to_owned(),
         code: 137,
         reason: "OOMKilled".to_owned(),
         message: String::new(),
     });
-    life.master_exits(0, "");
-    life.pass();
-    assert_eq!(life.world.workers.len(), 3);
-    assert!(life.world.workers.iter().all(|pod| pod.told_end));
+    master_exits(&mut run, 0, "");
+    run.reconcile();
+    assert_eq!(run.world.workers.len(), 3);
+    assert!(run.world.workers.iter().all(|pod| pod.told_end));
 }
 
 #[test]
 fn a18_every_object_is_the_jobs_own() {
-    let life = created(quickstart());
-    for (kind, name, body) in &life.created {
+    let run = created(quickstart());
+    for Object { kind, name, body } in &run.created {
         let owner = &body["metadata"]["ownerReferences"][0];
         assert_eq!(owner["kind"], "OpenMPI", "{} {name}", kind.as_str());
         assert_eq!(
@@ -449,37 +448,33 @@ fn a18_every_object_is_the_jobs_own() {
 
 #[test]
 fn a18_an_account_that_may_read_pods_is_made_unless_one_is_given() {
-    let life = created(quickstart());
-    let role = life.object(&Kind::Role, "openmpi");
+    let run = created(quickstart());
+    let role = run.object(Kind::Role, "openmpi");
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]});
     assert_eq!(role["rules"], json!([rule]));
-    life.object(&Kind::ServiceAccount, "openmpi");
-    life.object(&Kind::RoleBinding, "openmpi");
+    run.object(Kind::ServiceAccount, "openmpi");
+    run.object(Kind::RoleBinding, "openmpi");
     for pod in ["openmpi-master", "openmpi-worker-0"] {
-        assert_eq!(life.pod(pod)["serviceAccountName"], "openmpi");
+        assert_eq!(run.pod(pod)["serviceAccountName"], "openmpi");
     }
-    let account = |(kind, ..): &&(Kind, String, Value)| *kind == Kind::ServiceAccount;
-    let at = life.created.iter().position(|entry| account(&entry));
-    let pod = life
-        .created
-        .iter()
-        .position(|(kind, ..)| *kind == Kind::Pod);
+    let first = |kind: Kind| run.created.iter().position(|object| object.kind == kind);
+    let (at, pod) = (first(Kind::ServiceAccount), first(Kind::Pod));
     assert!(at < pod, "pods are refused without their account");
-    let life = created(with(json!({"serviceAccountName": "mine"})));
-    assert_eq!(life.created.iter().filter(account).count(), 0);
+    let run = created(with(json!({"serviceAccountName": "mine"})));
+    assert_eq!(run.made(Kind::ServiceAccount).len(), 0);
 }
 
 #[test]
 fn a19_without_a_command_the_master_sleeps() {
-    let life = created(with(json!({"exec": "null"})));
-    let command = &life.pod("openmpi-master")["containers"][0]["command"];
+    let run = created(with(json!({"exec": "null"})));
+    let command = &run.pod("openmpi-master")["containers"][0]["command"];
     assert_eq!(command[4], "sleep infinity");
 }
 
 #[test]
 fn a21_the_library_path_is_forwarded() {
-    let life = created(quickstart());
-    let files = &life.object(&Kind::ConfigMap, "openmpi-assets")["data"];
+    let run = created(quickstart());
+    let files = &run.object(Kind::ConfigMap, "openmpi-assets")["data"];
     let parameters = files["mca-params.conf"].as_str().unwrap_or_default();
     for line in [
         "hwloc_base_binding_policy=none",
@@ -494,11 +489,11 @@ fn a21_the_library_path_is_forwarded() {
 
 #[test]
 fn a22_transfers_are_the_sidecars() {
-    let life = created(with(
+    let run = created(with(
         json!({"s3Secret": "keys", "downloadDataFrom": "s3://b/in",
         "downloadDataTo": "in", "uploadDataFrom": "out", "uploadDataTo": "s3://b/out"}),
     ));
-    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
     assert_eq!(sidecar["envFrom"], json!([{"secretRef": {"name": "keys"}}]));
     let words = sidecar["command"].as_array().cloned().unwrap_or_default();
     let wanted = [
@@ -512,7 +507,7 @@ fn a22_transfers_are_the_sidecars() {
         "s3://b/out",
     ];
     assert_eq!(words[words.len() - 8..], wanted.map(Value::from));
-    let job = &life.pod("openmpi-worker-0")["containers"][0];
+    let job = &run.pod("openmpi-worker-0")["containers"][0];
     assert!(
         job.get("envFrom").is_none(),
         "the job does not see the keys"
@@ -522,43 +517,43 @@ fn a22_transfers_are_the_sidecars() {
 #[test]
 fn a23_user_and_group_are_those_of_every_pod() {
     let job = with(json!({"runAsUser": "1000", "runAsGroup": 1000, "supplementalGroups": "5,6"}));
-    let life = created(job);
+    let run = created(job);
     let wanted = json!({"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
         "supplementalGroups": [5, 6]});
     for pod in ["openmpi-master", "openmpi-worker-0"] {
-        assert_eq!(life.pod(pod)["securityContext"], wanted);
+        assert_eq!(run.pod(pod)["securityContext"], wanted);
     }
-    let sidecar = &life.pod("openmpi-worker-0")["containers"][1];
+    let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
     assert!(sidecar.get("securityContext").is_none());
 }
 
 #[test]
 fn a24_workers_alone_use_the_network_of_their_node() {
     for given in [json!("TRUE"), json!(true), json!(1), json!("true")] {
-        let life = created(with(json!({"useHostNetwork": given})));
-        assert_eq!(life.pod("openmpi-worker-0")["hostNetwork"], true);
+        let run = created(with(json!({"useHostNetwork": given})));
+        assert_eq!(run.pod("openmpi-worker-0")["hostNetwork"], true);
         assert_eq!(
-            life.pod("openmpi-worker-0")["dnsPolicy"],
+            run.pod("openmpi-worker-0")["dnsPolicy"],
             "ClusterFirstWithHostNet"
         );
-        assert!(life.pod("openmpi-master").get("hostNetwork").is_none());
+        assert!(run.pod("openmpi-master").get("hostNetwork").is_none());
     }
     for given in [json!("false"), json!(0), json!("null"), json!(false)] {
-        let life = created(with(json!({"useHostNetwork": given})));
-        assert!(life.pod("openmpi-worker-0").get("hostNetwork").is_none());
+        let run = created(with(json!({"useHostNetwork": given})));
+        assert!(run.pod("openmpi-worker-0").get("hostNetwork").is_none());
     }
 }
 
 #[test]
 fn a25_lists_and_names_are_honoured() {
-    let life = created(with(
+    let run = created(with(
         json!({"customResources": "rdma/hca=1,cpu=3", "cpu": "2",
         "imagePullSecrets": "a,b", "schedulerName": "other", "serviceAccountName": "mine",
         "volumes": [{"name": "v", "emptyDir": {}}],
         "volumeMounts": [{"name": "v", "mountPath": "/v"}]}),
     ));
     for pod in ["openmpi-master", "openmpi-worker-0"] {
-        let spec = life.pod(pod);
+        let spec = run.pod(pod);
         assert_eq!(
             spec["imagePullSecrets"],
             json!([{"name": "a"}, {"name": "b"}])
@@ -579,7 +574,7 @@ fn a25_lists_and_names_are_honoured() {
             );
         }
     }
-    let limits = &life.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
+    let limits = &run.pod("openmpi-worker-0")["containers"][0]["resources"]["limits"];
     assert_eq!(
         *limits,
         json!({"rdma/hca": "1", "cpu": "3"}),
@@ -592,36 +587,36 @@ fn there_is_no_second_try() {
     let job = lowered(&quickstart());
     assert_eq!(job.launcher.restart, RestartPolicy::Never);
     assert_eq!(job.policy.backoff_limit, None);
-    let mut life = Life::of(quickstart()).running();
-    life.world.launcher_pods[0].deleting = true;
-    life.pass();
-    let failed = life.condition("Failed").expect("it failed");
+    let mut run = scenario(quickstart()).running();
+    run.world.launcher_pods[0].deleting = true;
+    run.reconcile();
+    let failed = run.condition("Failed").expect("it failed");
     assert_eq!(failed["reason"], "LauncherLost");
-    life.world.launcher_pods.clear();
-    life.pass();
+    run.world.launcher_pods.clear();
+    run.reconcile();
     assert!(
-        life.world.launcher_pods.is_empty(),
+        run.world.launcher_pods.is_empty(),
         "the master is not made again"
     );
-    assert!(life.world.workers.iter().all(|pod| pod.told_end));
+    assert!(run.world.workers.iter().all(|pod| pod.told_end));
 
-    let mut life = Life::of(quickstart()).running();
-    life.world.launcher_pods.clear();
-    life.pass();
-    let failed = life.condition("Failed").expect("it failed");
+    let mut run = scenario(quickstart()).running();
+    run.world.launcher_pods.clear();
+    run.reconcile();
+    let failed = run.condition("Failed").expect("it failed");
     assert_eq!(failed["reason"], "LauncherLost", "nobody saw it go");
-    assert!(life.world.launcher_pods.is_empty());
+    assert!(run.world.launcher_pods.is_empty());
 }
 
 #[test]
 fn a_job_that_is_ended_from_outside_takes_its_master_with_it() {
-    let mut life = Life::of(quickstart()).running();
-    life.world.workers[0].phase = PodPhase::Failed;
-    "Evicted".clone_into(&mut life.world.workers[0].reason);
-    life.pass();
-    life.pass();
-    assert_eq!(life.stored["status"]["muster"]["phase"], "Failed");
-    assert!(life.world.launcher_pods.is_empty());
+    let mut run = scenario(quickstart()).running();
+    run.world.workers[0].phase = PodPhase::Failed;
+    "Evicted".clone_into(&mut run.world.workers[0].reason);
+    run.reconcile();
+    run.reconcile();
+    assert_eq!(run.stored["status"]["muster"]["phase"], "Failed");
+    assert!(run.world.launcher_pods.is_empty());
 }
 
 #[test]

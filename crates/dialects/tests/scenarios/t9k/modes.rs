@@ -5,7 +5,8 @@ use planner::observed::PodPhase;
 use planner::{Action, Kind};
 use serde_json::{Value, json};
 
-use super::life::{Life, lowered, pod, pods, refused, seed, with};
+use super::seed::{aggregate, lowered, pod, pods, refused, scenario, seed, with};
+use crate::driver::Scenario;
 
 #[test]
 fn a17_without_a_scheduler_there_is_none() {
@@ -103,15 +104,15 @@ fn a20_a21_debugging_starts_nothing_and_may_skip_init_containers() {
 
 #[test]
 fn a22_a_job_that_is_paused_from_the_start_never_has_pods() {
-    let mut life = Life::of(with(|job| {
+    let mut run = scenario(with(|job| {
         job["spec"]["runMode"] = json!({"pause": {"enabled": true}})
     }));
-    life.pass();
-    assert_eq!(life.world.workers.len() + life.world.launcher_pods.len(), 0);
-    assert_eq!(life.status()["phase"], "Paused");
-    assert_eq!(life.holds("Paused"), Some(true));
+    run.reconcile();
+    assert_eq!(run.world.workers.len() + run.world.launcher_pods.len(), 0);
+    assert_eq!(run.status()["phase"], "Paused");
+    assert_eq!(run.holds("Paused"), Some(true));
     assert_eq!(
-        (life.aggregate("creating"), life.aggregate("deleted")),
+        (aggregate(&run, "creating"), aggregate(&run, "deleted")),
         (0, 0)
     );
 }
@@ -120,31 +121,31 @@ fn a22_a_job_that_is_paused_from_the_start_never_has_pods() {
 fn a23_a24_a_pause_takes_the_pods_and_what_follows_it_starts_as_said() {
     let resume =
         json!([{"type": "worker", "skipInitContainer": true, "command": ["/usr/bin/sshd"]}]);
-    let mut life = Life::of(with(|job| {
+    let mut run = scenario(with(|job| {
         job["spec"]["runMode"] = json!({"pause": {"enabled": false, "resumeSpecs": resume}});
     }))
     .running();
-    let command = |life: &Life| {
-        let workers = life.world.job.workers.as_ref().expect("it has workers");
+    let command = |run: &Scenario| {
+        let workers = run.world.job.workers.as_ref().expect("it has workers");
         workers.role.template["spec"]["containers"][0]["command"].clone()
     };
-    assert_eq!(command(&life), json!(["/usr/sbin/sshd", "-De"]));
-    life.edit(|spec| spec["runMode"]["pause"]["enabled"] = true.into())
+    assert_eq!(command(&run), json!(["/usr/sbin/sshd", "-De"]));
+    run.edit(|spec| spec["runMode"]["pause"]["enabled"] = true.into())
         .at(5)
-        .pass();
-    assert_eq!(life.world.workers.len() + life.world.launcher_pods.len(), 0);
+        .reconcile();
+    assert_eq!(run.world.workers.len() + run.world.launcher_pods.len(), 0);
     assert_eq!(
-        (life.status()["phase"].as_str(), life.aggregate("deleted")),
+        (run.status()["phase"].as_str(), aggregate(&run, "deleted")),
         (Some("Paused"), 6)
     );
 
-    life.edit(|spec| spec["runMode"]["pause"]["enabled"] = false.into())
+    run.edit(|spec| spec["runMode"]["pause"]["enabled"] = false.into())
         .at(9)
-        .pass();
-    assert_eq!(life.status()["phase"], "Resuming");
-    assert_eq!(command(&life), json!(["/usr/bin/sshd"]), "T5, T8");
-    life.workers_run().at(10).pass();
-    life.launcher_is(PodPhase::Running).at(11).pass();
-    assert_eq!(life.status()["phase"], "Running");
-    assert_eq!(life.holds("Paused"), Some(false));
+        .reconcile();
+    assert_eq!(run.status()["phase"], "Resuming");
+    assert_eq!(command(&run), json!(["/usr/bin/sshd"]), "T5, T8");
+    run.workers_run().at(10).reconcile();
+    run.launcher_is(PodPhase::Running).at(11).reconcile();
+    assert_eq!(run.status()["phase"], "Running");
+    assert_eq!(run.holds("Paused"), Some(false));
 }

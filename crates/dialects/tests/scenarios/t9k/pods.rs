@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::life::{Life, lowered, pod, pods, refused, seed, with};
+use super::seed::{lowered, pod, pods, refused, scenario, seed, with};
 
 #[test]
 fn a01_a02_the_first_manifest_gets_its_pods_by_name() {
@@ -34,18 +34,18 @@ fn a04_workers_run_sshd_whatever_their_template_says() {
 
 #[test]
 fn a05_the_launcher_comes_when_all_workers_are_ready() {
-    let mut life = Life::of(seed());
-    life.pass();
+    let mut run = scenario(seed());
+    run.reconcile();
     assert_eq!(
-        (life.world.workers.len(), life.world.launcher_pods.len()),
+        (run.world.workers.len(), run.world.launcher_pods.len()),
         (5, 0)
     );
-    life.workers_run();
-    life.world.workers[4].ready = false;
-    life.at(1).pass();
-    assert_eq!(life.world.launcher_pods.len(), 0);
-    life.workers_run().at(2).pass();
-    assert_eq!(life.world.launcher_pods.len(), 1);
+    run.workers_run();
+    run.world.workers[4].ready = false;
+    run.at(1).reconcile();
+    assert_eq!(run.world.launcher_pods.len(), 0);
+    run.workers_run().at(2).reconcile();
+    assert_eq!(run.world.launcher_pods.len(), 1);
 }
 
 #[test]

@@ -1,0 +1,378 @@
+//! Drives one job of any dialect. A test says what users, pods and time do; [`Scenario::reconcile`] does
+//! what the operator does: lower, plan, carry out until nothing is left to do, report. Must not know what
+//! a test expects; asserts what must be true of every job at every reconcile.
+
+use std::collections::BTreeMap;
+
+use dialects::{Dialect, Finding, Report, Urgency};
+use jiff::{SignedDuration, Timestamp};
+use planner::fixtures::{noon, pod, world};
+use planner::observed::{Exit, LauncherEnd, Pod, PodPhase, Slot};
+use planner::{Action, Job, Kind, Object, Observed, Plan};
+use serde_json::Value;
+
+use crate::transcript::Transcript;
+
+/// Plans that a reconcile may carry out before it must be at rest. The operator plans as often before it
+/// gives other jobs a turn.
+const ROUNDS_MAX: usize = 4;
+/// Reconciles after which a status must have settled. The outcome is recorded by the first, the clean-up
+/// by the second, and the third finds nothing to do.
+const RECONCILES_MAX: usize = 4;
+
+/// The job that a stored object asks for.
+pub(crate) fn lowered(dialect: &Dialect, stored: &Value) -> Job {
+    (dialect.lower)(stored).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+/// What is wrong with a stored object.
+pub(crate) fn refused(dialect: &Dialect, stored: &Value) -> String {
+    dialects::aggregate(&(dialect.lower)(stored).expect_err("the job is refused"))
+}
+
+/// A job as it is stored, and the cluster that it lives in.
+pub(crate) struct Scenario {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) stored: Value,
+    pub(crate) world: Observed,
+    /// Every object that a plan created, in order.
+    pub(crate) created: Vec<Object>,
+    pub(crate) transcript: Transcript,
+    began: Timestamp,
+    /// Actions that were carried out so far.
+    actions: usize,
+    /// How many pods had this name so far.
+    incarnations: BTreeMap<String, u32>,
+}
+
+impl Scenario {
+    pub(crate) fn of(dialect: &'static Dialect, stored: Value) -> Self {
+        Self::beginning(dialect, stored, noon())
+    }
+
+    pub(crate) fn beginning(dialect: &'static Dialect, stored: Value, began: Timestamp) -> Self {
+        let mut world = world(lowered(dialect, &stored));
+        world.now = began;
+        world.site.agent_image = Some("muster-agent:1".to_owned());
+        Self {
+            dialect,
+            stored,
+            world,
+            created: Vec::new(),
+            transcript: Transcript::default(),
+            began,
+            actions: 0,
+            incarnations: BTreeMap::new(),
+        }
+    }
+
+    /// Seconds since the beginning.
+    pub(crate) fn at(&mut self, secs: i64) -> &mut Self {
+        self.world.now = self.began + SignedDuration::from_secs(secs);
+        self
+    }
+
+    /// One pass of the operator.
+    pub(crate) fn reconcile(&mut self) -> Report {
+        self.transcript.time(self.began, self.world.now);
+        let job = match (self.dialect.lower)(&self.stored) {
+            Ok(job) => job,
+            Err(errors) => {
+                self.transcript.invalid(&errors);
+                return self.report(&Finding::Invalid(&errors));
+            }
+        };
+        self.world.job = job;
+        self.world.recorded = (self.dialect.recorded)(&self.stored);
+        let plan = self.come_to_rest();
+        self.transcript.plan(self.began, &plan);
+        if self.world.job.owner.deleting {
+            // The operator writes no status into a job that is being deleted.
+            return Report {
+                status: self.stored["status"].clone(),
+                urgency: Urgency::Unchanged,
+                events: Vec::new(),
+            };
+        }
+        self.report(&Finding::Planned(&plan.status))
+    }
+
+    /// Reconciles as the operator does when its own writes wake it: until the status stays as it is.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..RECONCILES_MAX {
+            let (actions, mark) = (self.actions, self.transcript.mark());
+            let report = self.reconcile();
+            if report.urgency == Urgency::Unchanged && self.actions == actions {
+                assert_eq!(report.events, [], "\n{}", self.transcript);
+                self.transcript.repeats(mark);
+                return;
+            }
+        }
+        panic!(
+            "still changing after {RECONCILES_MAX} reconciles:\n{}",
+            self.transcript
+        );
+    }
+
+    fn come_to_rest(&mut self) -> Plan {
+        for _ in 0..=ROUNDS_MAX {
+            let plan = planner::plan(&self.world);
+            let broken = planner::check::violations(&self.world, &plan);
+            assert_eq!(broken, [""; 0], "\n{}", self.transcript);
+            if plan.steps.is_empty() {
+                return plan;
+            }
+            self.carry_out(&plan);
+        }
+        let plan = planner::plan(&self.world);
+        panic!(
+            "not at rest after {ROUNDS_MAX} rounds, still to do: {:?}\n{}",
+            plan.steps, self.transcript
+        );
+    }
+
+    fn carry_out(&mut self, plan: &Plan) {
+        for action in plan.steps.iter().flatten() {
+            self.actions += 1;
+            match action {
+                Action::Create(object) | Action::CreateKey { secret: object, .. } => {
+                    self.created.push(object.clone());
+                }
+                Action::DeleteJob { .. } => self.delete_job(),
+                Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => {}
+            }
+        }
+        self.transcript.steps(&plan.steps);
+        let before = self.world.clone();
+        self.world.carry_out(plan);
+        let now = self.world.now;
+        let pods = self.world.workers.iter_mut();
+        for pod in pods.chain(&mut self.world.launcher_pods) {
+            let mut known = before.workers.iter().chain(&before.launcher_pods);
+            if !known.any(|known| known.name == pod.name) {
+                incarnate(&mut self.incarnations, pod, now);
+            }
+        }
+    }
+
+    /// Writes the status. A minute later there must be nothing to add.
+    fn report(&mut self, finding: &Finding<'_>) -> Report {
+        let report = (self.dialect.report)(&self.stored, finding, self.world.now);
+        self.transcript
+            .status(&self.stored["status"], &report.status);
+        self.transcript.events(&report.events);
+        self.stored["status"] = report.status.clone();
+        let later = self.world.now + SignedDuration::from_mins(1);
+        let again = (self.dialect.report)(&self.stored, finding, later);
+        assert_eq!(
+            (again.urgency, again.events.as_slice()),
+            (Urgency::Unchanged, [].as_slice()),
+            "the report repeats itself: {:#}\n{}",
+            again.status,
+            self.transcript
+        );
+        report
+    }
+}
+
+fn incarnate(incarnations: &mut BTreeMap<String, u32>, pod: &mut Pod, now: Timestamp) {
+    let count = incarnations.entry(pod.name.clone()).or_default();
+    *count += 1;
+    pod.created_at = now;
+    if *count > 1 {
+        pod.uid = format!("uid-{}-{count}", pod.name);
+    }
+}
+
+/// What users do.
+impl Scenario {
+    /// Changes the spec, as an update through the API server does.
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Value)) -> &mut Self {
+        change(&mut self.stored["spec"]);
+        let generation = self.stored["metadata"]["generation"].as_i64().unwrap_or(1);
+        self.stored["metadata"]["generation"] = (generation + 1).into();
+        self
+    }
+
+    pub(crate) fn suspend(&mut self, suspended: bool) -> &mut Self {
+        let field = self.dialect.suspend_field;
+        let field = field.expect("jobs of this dialect can be suspended");
+        let path = field.strip_prefix("spec.").expect("a field of the spec");
+        self.edit(|spec| {
+            let parts = path.split('.');
+            let field = parts.fold(spec, |value, part| &mut value[part]);
+            *field = suspended.into();
+        })
+    }
+
+    pub(crate) fn delete_job(&mut self) {
+        self.stored["metadata"]["deletionTimestamp"] = self.world.now.to_string().into();
+    }
+}
+
+/// What pods do.
+impl Scenario {
+    pub(crate) fn workers_run(&mut self) -> &mut Self {
+        self.world.workers.iter_mut().for_each(run);
+        self
+    }
+
+    /// The workers and the launcher's pod, if there is one. The pod of a launcher that is a Job is made
+    /// here, as its controller does.
+    pub(crate) fn pods_run(&mut self) -> &mut Self {
+        self.workers_run();
+        let may_start = self.world.launcher.ours().is_some_and(|job| !job.suspended);
+        if may_start && self.world.launcher_pods.is_empty() {
+            self.job_controller_starts_launcher();
+        }
+        self.world.launcher_pods.iter_mut().for_each(run);
+        self
+    }
+
+    fn job_controller_starts_launcher(&mut self) {
+        let now = self.world.now;
+        let Slot::Ours(launcher) = &mut self.world.launcher else {
+            panic!("there is no launcher's Job");
+        };
+        launcher.started_at = Some(now);
+        let job = &self.made(Kind::Job)[0]["metadata"]["name"];
+        let name = format!("{}-abcde", job.as_str().expect("a Job has a name"));
+        let mut launcher = pod(&name);
+        incarnate(&mut self.incarnations, &mut launcher, now);
+        self.world.launcher_pods.push(launcher);
+    }
+
+    pub(crate) fn launcher_is(&mut self, phase: PodPhase) -> &mut Self {
+        let now = self.world.now;
+        let launcher = &mut self.world.launcher_pods[0];
+        (launcher.phase, launcher.begun) = (phase, true);
+        launcher.finished_at = phase.is_over().then_some(now);
+        self
+    }
+
+    /// The launcher's program ends, and leaves these words as its termination message.
+    pub(crate) fn launcher_exits(&mut self, code: i32, words: &str) -> &mut Self {
+        let now = self.world.now;
+        let exit = self.exit(&self.world.launcher_pods[0].name, code, words);
+        end(&mut self.world.launcher_pods[0], exit, now);
+        if let Slot::Ours(launcher) = &mut self.world.launcher {
+            if code == 0 {
+                launcher.end = Some(LauncherEnd::Complete { at: Some(now) });
+            } else {
+                launcher.failed_pods += 1;
+            }
+        }
+        self
+    }
+
+    /// The Job controller makes no further launcher pod.
+    pub(crate) fn launcher_job_fails(&mut self, reason: &str, message: &str) -> &mut Self {
+        let Slot::Ours(launcher) = &mut self.world.launcher else {
+            panic!("there is no launcher's Job");
+        };
+        launcher.end = Some(LauncherEnd::Failed {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        });
+        self
+    }
+
+    pub(crate) fn worker_exits(&mut self, index: usize, code: i32, words: &str) -> &mut Self {
+        let now = self.world.now;
+        let exit = self.exit(&self.world.workers[index].name, code, words);
+        end(&mut self.world.workers[index], exit, now);
+        self
+    }
+
+    /// The controller of the workers' StatefulSet makes a lost pod again.
+    pub(crate) fn worker_is_replaced(&mut self, index: usize) -> &mut Self {
+        let mut fresh = pod(&self.world.workers[index].name);
+        // The pod that it replaces was the first of its name.
+        let count = self.incarnations.entry(fresh.name.clone()).or_default();
+        *count = (*count).max(1);
+        incarnate(&mut self.incarnations, &mut fresh, self.world.now);
+        self.world.workers[index] = fresh;
+        self
+    }
+
+    /// The exit of a pod's first container.
+    fn exit(&self, pod: &str, code: i32, words: &str) -> Exit {
+        let of_pod = |object: &&Object| object.kind == Kind::Pod && object.name == pod;
+        let maker = |object: &&Object| {
+            let makes_pods = matches!(object.kind, Kind::Job | Kind::StatefulSet);
+            makes_pods && pod.starts_with(&object.name)
+        };
+        let mut created = self.created.iter();
+        let body = match created.rfind(of_pod) {
+            Some(object) => &object.body,
+            None => {
+                let object = self.created.iter().rfind(maker);
+                &object.expect("a plan created the pod or its maker").body["spec"]["template"]
+            }
+        };
+        let container = body["spec"]["containers"][0]["name"].as_str();
+        Exit {
+            container: container.expect("containers have names").to_owned(),
+            code,
+            reason: if code == 0 { "Completed" } else { "Error" }.to_owned(),
+            message: words.to_owned(),
+        }
+    }
+}
+
+pub(crate) fn run(pod: &mut Pod) {
+    (pod.phase, pod.ready, pod.begun) = (PodPhase::Running, true, true);
+}
+
+fn end(pod: &mut Pod, exit: Exit, now: Timestamp) {
+    (pod.ready, pod.finished_at) = (false, Some(now));
+    if exit.code == 0 {
+        pod.phase = PodPhase::Succeeded;
+    } else {
+        (pod.phase, pod.exit) = (PodPhase::Failed, Some(exit));
+    }
+}
+
+/// What tests ask.
+impl Scenario {
+    /// Until the launcher runs.
+    pub(crate) fn running(mut self) -> Self {
+        self.reconcile();
+        self.at(1).pods_run().reconcile();
+        self.at(2).pods_run().reconcile();
+        self
+    }
+
+    pub(crate) fn status(&self) -> &Value {
+        &self.stored["status"]
+    }
+
+    pub(crate) fn condition(&self, name: &str) -> Option<&Value> {
+        let conditions = self.status()["conditions"].as_array()?;
+        conditions.iter().find(|one| one["type"] == name)
+    }
+
+    /// Whether a condition is True; none if there is no such condition.
+    pub(crate) fn holds(&self, name: &str) -> Option<bool> {
+        Some(self.condition(name)?["status"] == "True")
+    }
+
+    /// Everything of this kind that was created.
+    pub(crate) fn made(&self, kind: Kind) -> Vec<&Value> {
+        let made = self.created.iter().filter(|object| object.kind == kind);
+        made.map(|object| &object.body).collect()
+    }
+
+    /// What was created last under this name.
+    pub(crate) fn object(&self, kind: Kind, name: &str) -> &Value {
+        let wanted = |object: &&Object| object.kind == kind && object.name == name;
+        let found = self.created.iter().rfind(wanted);
+        let found = found.unwrap_or_else(|| panic!("no {} {name}", kind.as_str()));
+        &found.body
+    }
+
+    /// The spec of the pod that was created last under this name.
+    pub(crate) fn pod(&self, name: &str) -> &Value {
+        &self.object(Kind::Pod, name)["spec"]
+    }
+}
