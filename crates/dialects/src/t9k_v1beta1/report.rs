@@ -57,6 +57,9 @@ pub(super) fn report(job: &Value, finding: &Finding<'_>, now: Timestamp) -> Repo
         project,
         refuse: |draft, _| {
             draft.announce_obstacle(|reason| reason);
+            if let Some(started) = draft.stored_muster.get(START_TIME) {
+                draft.muster[START_TIME] = started.clone();
+            }
             let phase = draft.status.entry("phase");
             phase.or_insert_with(|| "Pending".into());
         },

@@ -129,3 +129,14 @@ fn a30_a31_tasks_and_aggregate_tell_of_every_pod() {
     fresh.reconcile();
     assert_eq!(counted(&fresh), [1, 5, 0]);
 }
+
+#[test]
+fn an_invalid_edit_does_not_forget_when_the_job_started() {
+    let mut run = scenario(seed()).running();
+    let started = run.status()["muster"]["startTime"].clone();
+    run.at(5)
+        .edit(|spec| spec["worker"]["replicas"] = json!(-1));
+    run.reconcile();
+    assert_eq!(run.status()["muster"]["reason"], "Invalid");
+    assert_eq!(run.status()["muster"]["startTime"], started);
+}
