@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dialects::{Dialect, Finding, Report, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use planner::fixtures::{noon, pod, world};
-use planner::observed::{Exit, LauncherEnd, Pod, PodPhase, Slot};
+use planner::observed::{Exit, LauncherEnd, Pod, PodPhase, Refusal, Slot};
 use planner::{Action, Job, Kind, Object, Observed, Plan};
 use serde_json::Value;
 
@@ -39,8 +39,10 @@ pub(crate) struct Scenario {
     pub(crate) created: Vec<Object>,
     pub(crate) transcript: Transcript,
     began: Timestamp,
-    /// Actions that were carried out so far.
+    /// Actions that were carried out or refused so far.
     actions: usize,
+    /// What the API server refuses to create.
+    refusals: Vec<Refusal>,
     /// How many pods had this name so far.
     incarnations: BTreeMap<String, u32>,
 }
@@ -62,6 +64,7 @@ impl Scenario {
             transcript: Transcript::default(),
             began,
             actions: 0,
+            refusals: Vec::new(),
             incarnations: BTreeMap::new(),
         }
     }
@@ -104,7 +107,7 @@ impl Scenario {
             let report = self.reconcile();
             if report.urgency == Urgency::Unchanged && self.actions == actions {
                 assert_eq!(report.events, [], "\n{}", self.transcript);
-                self.transcript.repeats(mark);
+                self.transcript.at_rest(mark);
                 return;
             }
         }
@@ -122,13 +125,50 @@ impl Scenario {
             if plan.steps.is_empty() {
                 return plan;
             }
+            let (plan, refused) = self.judge(plan);
             self.carry_out(&plan);
+            if let Some(refusal) = refused {
+                self.actions += 1;
+                self.transcript.refusal(&refusal);
+                self.world
+                    .refused
+                    .retain(|old| !is_of(old, &refusal.kind, &refusal.name));
+                self.world.refused.push(refusal);
+            }
         }
         let plan = planner::plan(&self.world);
         panic!(
             "not at rest after {ROUNDS_MAX} rounds, still to do: {:?}\n{}",
             plan.steps, self.transcript
         );
+    }
+
+    /// What the API server lets the operator do of a plan: a refusal ends it after the step.
+    fn judge(&self, mut plan: Plan) -> (Plan, Option<Refusal>) {
+        let refused = |action: &Action| {
+            let Action::Create(object) = action else {
+                return None;
+            };
+            let mut refusals = self.refusals.iter();
+            refusals.find(|refusal| is_of(refusal, &object.kind, &object.name))
+        };
+        let first = plan
+            .steps
+            .iter()
+            .position(|step| step.iter().any(|one| refused(one).is_some()));
+        let Some(first) = first else {
+            return (plan, None);
+        };
+        let refusal = plan.steps[first].iter().find_map(refused).cloned();
+        let retry_at = self.world.now + SignedDuration::from_mins(1);
+        let refusal = refusal.map(|refusal| Refusal {
+            retry_at,
+            ..refusal
+        });
+        plan.steps[first].retain(|action| refused(action).is_none());
+        plan.steps.truncate(first + 1);
+        plan.steps.retain(|step| !step.is_empty());
+        (plan, refusal)
     }
 
     fn carry_out(&mut self, plan: &Plan) {
@@ -184,7 +224,11 @@ fn incarnate(incarnations: &mut BTreeMap<String, u32>, pod: &mut Pod, now: Times
     }
 }
 
-/// What users do.
+fn is_of(refusal: &Refusal, kind: &Kind, name: &str) -> bool {
+    refusal.kind == *kind && refusal.name == name
+}
+
+/// What users and the API server do.
 impl Scenario {
     /// Changes the spec, as an update through the API server does.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Value)) -> &mut Self {
@@ -205,6 +249,22 @@ impl Scenario {
         })
     }
 
+    /// From now on, the API server refuses to create this object. The operator tries again after a minute.
+    pub(crate) fn refuse(&mut self, kind: Kind, name: &str, code: u16, message: &str) {
+        self.refusals.push(Refusal {
+            kind,
+            name: name.to_owned(),
+            code,
+            message: message.to_owned(),
+            retry_at: self.world.now,
+        });
+    }
+
+    /// From now on, the API server refuses nothing.
+    pub(crate) fn refuse_nothing(&mut self) {
+        self.refusals.clear();
+    }
+
     pub(crate) fn delete_job(&mut self) {
         self.stored["metadata"]["deletionTimestamp"] = self.world.now.to_string().into();
     }
@@ -217,10 +277,13 @@ impl Scenario {
         self
     }
 
-    /// The workers and the launcher's pod, if there is one. The pod of a launcher that is a Job is made
-    /// here, as its controller does.
     pub(crate) fn pods_run(&mut self) -> &mut Self {
-        self.workers_run();
+        self.workers_run().launcher_runs()
+    }
+
+    /// The launcher's pod, if there is one. The pod of a launcher that is a Job is made here, as its
+    /// controller does.
+    pub(crate) fn launcher_runs(&mut self) -> &mut Self {
         let may_start = self.world.launcher.ours().is_some_and(|job| !job.suspended);
         if may_start && self.world.launcher_pods.is_empty() {
             self.job_controller_starts_launcher();
@@ -322,6 +385,7 @@ impl Scenario {
 
 pub(crate) fn run(pod: &mut Pod) {
     (pod.phase, pod.ready, pod.begun) = (PodPhase::Running, true, true);
+    "node-a".clone_into(&mut pod.node);
 }
 
 fn end(pod: &mut Pod, exit: Exit, now: Timestamp) {

@@ -248,7 +248,7 @@ fn f09_a_failure_says_what_happened_to_whom() {
     assert_eq!(failed["reason"], "CommandFailed");
     assert_eq!(
         failed["message"],
-        "launcher f1a2.n0-0-launcher failed: container mpi exited with 3 (Error): \
+        "launcher f1a2.n0-0-launcher on node-a failed: container mpi exited with 3 (Error): \
          ValueError: no data"
     );
     assert_eq!(reads(&run), "Failed");

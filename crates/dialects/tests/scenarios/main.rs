@@ -5,5 +5,6 @@ mod bdap;
 mod driver;
 mod flyte;
 mod openmpi;
+mod scripts;
 mod t9k;
 mod transcript;

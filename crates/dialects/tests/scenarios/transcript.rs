@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 
 use dialects::{Event, FieldError};
 use jiff::Timestamp;
+use planner::observed::Refusal;
 use planner::{Action, Plan};
 use serde_json::Value;
 
@@ -30,10 +31,17 @@ impl Transcript {
         self.0.len()
     }
 
-    /// Forgets a reconcile that changed nothing.
-    pub(crate) fn repeats(&mut self, mark: usize) {
-        self.0.truncate(mark);
-        self.line("at rest");
+    /// A reconcile since the mark changed nothing: what is left of it is where the job stands.
+    pub(crate) fn at_rest(&mut self, mark: usize) {
+        let repeated = self.0.split_off(mark);
+        let stands = repeated
+            .lines()
+            .map(str::trim)
+            .find(|line| line.starts_with("phase "));
+        self.line(&format!(
+            "at rest in {}",
+            stands.unwrap_or("an invalid job")
+        ));
     }
 
     pub(crate) fn time(&mut self, began: Timestamp, now: Timestamp) {
@@ -42,7 +50,7 @@ impl Transcript {
 
     pub(crate) fn invalid(&mut self, errors: &[FieldError]) {
         for error in errors {
-            self.line(&format!("refused: {error}"));
+            self.line(&format!("invalid: {error}"));
         }
     }
 
@@ -58,9 +66,16 @@ impl Transcript {
                 }
             }
             for (what, names) in lines {
-                self.line(&format!("{what} {}", names.join(" ")));
+                self.line(format!("{what} {}", names.join(" ")).trim_end());
             }
         }
+    }
+
+    pub(crate) fn refusal(&mut self, refusal: &Refusal) {
+        let Refusal {
+            kind, name, code, ..
+        } = refusal;
+        self.line(&format!("refused with {code}: {} {name}", kind.as_str()));
     }
 
     pub(crate) fn plan(&mut self, began: Timestamp, plan: &Plan) {
