@@ -1,0 +1,3 @@
+module github.com/flyteorg/stow
+
+go 1.26.0

@@ -1,0 +1,4 @@
+// Package google names a kind of store that is not here.
+package google
+
+const Kind = "google"

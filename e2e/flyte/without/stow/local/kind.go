@@ -1,0 +1,4 @@
+// Package local names a kind of store that is not here.
+package local
+
+const Kind = "local"

@@ -1,0 +1,4 @@
+// Package swift names a kind of store that is not here.
+package swift
+
+const Kind = "swift"
