@@ -4,12 +4,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use contract::{env, files};
+use contract::commands::attend;
+use contract::env;
+use contract::files::{self, INIT_FAILED_WORDS};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -120,7 +121,7 @@ fn await_driver(options: &Options, watch: &Watch<'_>) -> Option<u8> {
         if Instant::now() >= until {
             let seconds = options.timeout.as_secs();
             report(&format!(
-                "initialisation: no NVIDIA driver within {seconds} s: {} is not there",
+                "{INIT_FAILED_WORDS}no NVIDIA driver within {seconds} s: {} is not there",
                 file.display()
             ));
             return Some(EXIT_TIMEOUT);
@@ -148,16 +149,16 @@ impl Options {
                     .parse()
                     .with_context(|| format!("{value} is not a number"))
             };
-            match option.as_bytes() {
-                b"--namespace" => options.namespace = text(),
-                b"--job" => options.job = text(),
-                b"--signal-dir" => options.signal_dir = text(),
-                b"--num-gpus" => options.gpus = number()?,
-                b"--timeout-secs" => options.timeout = Duration::from_secs(number()?.into()),
-                b"--download-data-from" => download.0 = Some(text()),
-                b"--download-data-to" => download.1 = Some(text()),
-                b"--upload-data-from" => upload.0 = Some(text()),
-                b"--upload-data-to" => upload.1 = Some(text()),
+            match option.to_str().unwrap_or_default() {
+                attend::NAMESPACE => options.namespace = text(),
+                attend::JOB => options.job = text(),
+                attend::SIGNAL_DIR => options.signal_dir = text(),
+                attend::GPUS => options.gpus = number()?,
+                attend::TIMEOUT_SECS => options.timeout = Duration::from_secs(number()?.into()),
+                attend::DOWNLOAD_FROM => download.0 = Some(text()),
+                attend::DOWNLOAD_TO => download.1 = Some(text()),
+                attend::UPLOAD_FROM => upload.0 = Some(text()),
+                attend::UPLOAD_TO => upload.1 = Some(text()),
                 _ => bail!("attend has no option {}", option.display()),
             }
         }

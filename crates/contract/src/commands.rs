@@ -12,6 +12,28 @@ pub const GATE_INSTALL: &str = "--install";
 pub const EXEC: &str = "exec";
 /// `attend OPTIONS…`: the sidecar of a worker that ends by itself.
 pub const ATTEND: &str = "attend";
+/// Options of [`ATTEND`]. Those of the data and of GPUs are spelled as in the program that it replaces.
+pub mod attend {
+    /// Namespace of the job.
+    pub const NAMESPACE: &str = "--namespace";
+    /// Name of the job.
+    pub const JOB: &str = "--job";
+    /// Directory in which the worker looks for signals.
+    pub const SIGNAL_DIR: &str = "--signal-dir";
+    /// GPUs of the worker, whose driver must be loaded before it starts.
+    pub const GPUS: &str = "--num-gpus";
+    /// Seconds to wait for the driver.
+    pub const TIMEOUT_SECS: &str = "--timeout-secs";
+    /// Where data comes from before the start.
+    pub const DOWNLOAD_FROM: &str = "--download-data-from";
+    /// Where that data goes.
+    pub const DOWNLOAD_TO: &str = "--download-data-to";
+    /// Where data comes from after the end.
+    pub const UPLOAD_FROM: &str = "--upload-data-from";
+    /// Where that data goes.
+    pub const UPLOAD_TO: &str = "--upload-data-to";
+}
+
 /// `connect HOST PORT`: the ProxyCommand of a real ssh.
 pub const CONNECT: &str = "connect";
 /// `kubexec POD COMMAND…`: a remote shell through the API server.

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use contract::mpi::HostListSyntax;
+
 use super::Wanted;
 
 const INIT: &str = include_str!("assets/init.sh");
@@ -29,6 +31,23 @@ fn hostfile(wanted: &Wanted<'_>) -> String {
         &wanted.job.metadata.namespace,
         wanted.slots(),
     );
-    let line = |index: u32| format!("{name}-worker-{index}.{name}.{namespace} slots={slots}\n");
+    let line = |index: u32| {
+        let host = format!("{name}-worker-{index}.{name}.{namespace}");
+        HostListSyntax::Slots.line(&host, slots as usize)
+    };
     (0..wanted.workers).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::files::{INIT_FAILED_WORDS, TERMINATION_LOG};
+
+    use super::*;
+
+    /// The planner recognises a script that gave up by these.
+    #[test]
+    fn the_script_gives_up_in_the_words_of_the_contract() {
+        let gives_up = format!("echo \"{INIT_FAILED_WORDS}$1\" >{TERMINATION_LOG};");
+        assert!(INIT.contains(&gives_up), "no {gives_up}");
+    }
 }

@@ -2,6 +2,7 @@
 //! sidecar. Names, paths, modes and words of the command line are the component's, since scripts rely on
 //! them.
 
+use contract::commands::attend;
 use contract::files::{AGENT_PROGRAM, TERMINATION_LOG};
 use contract::{commands, env};
 use serde_json::{Map, Value, json};
@@ -158,26 +159,26 @@ fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
 
 fn controller(wanted: &Wanted<'_>) -> Value {
     let given = &wanted.job.spec;
-    let mut words = vec![("--namespace", wanted.job.metadata.namespace.clone())];
+    let mut words = vec![(attend::NAMESPACE, wanted.job.metadata.namespace.clone())];
     match wanted.own_controller() {
         Some(_) => words.push(("--master", format!("{}-master", wanted.job.metadata.name))),
         None => words.extend([
-            ("--job", wanted.job.metadata.name.clone()),
-            ("--signal-dir", SIGNALS.to_owned()),
+            (attend::JOB, wanted.job.metadata.name.clone()),
+            (attend::SIGNAL_DIR, SIGNALS.to_owned()),
         ]),
     }
     words.extend([
-        ("--num-gpus", wanted.gpus.to_string()),
-        ("--timeout-secs", wanted.init_secs.to_string()),
+        (attend::GPUS, wanted.gpus.to_string()),
+        (attend::TIMEOUT_SECS, wanted.init_secs.to_string()),
     ]);
     let words = words.into_iter();
     let words = words.flat_map(|(option, value)| [option.to_owned(), value]);
     let mut words: Vec<String> = words.collect();
     for (option, value) in [
-        ("--download-data-from", &given.download_data_from),
-        ("--download-data-to", &given.download_data_to),
-        ("--upload-data-from", &given.upload_data_from),
-        ("--upload-data-to", &given.upload_data_to),
+        (attend::DOWNLOAD_FROM, &given.download_data_from),
+        (attend::DOWNLOAD_TO, &given.download_data_to),
+        (attend::UPLOAD_FROM, &given.upload_data_from),
+        (attend::UPLOAD_TO, &given.upload_data_to),
     ] {
         if let Some(value) = value {
             words.extend([option.to_owned(), literal(value)]);
