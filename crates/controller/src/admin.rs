@@ -22,10 +22,10 @@ use crate::metrics::{self, Metrics};
 
 /// A leader that has not renewed for this long is stuck.
 const RENEWAL_MAX: Duration = Duration::from_secs(35);
-/// Nobody may hold a connection open without asking for something.
+/// A connection without a request is closed after this long.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the probes are told.
+/// What the probes report.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     state: Mutex<State>,
@@ -35,7 +35,7 @@ pub(crate) struct Health {
 struct State {
     /// While leading: when the lease was last renewed.
     renewed_at: Option<Instant>,
-    /// While leading: what must be known before jobs are looked after.
+    /// While leading: the cache, which must be filled before jobs are reconciled.
     cache: Option<Arc<Cache>>,
 }
 
@@ -50,7 +50,7 @@ impl Health {
         self.with(|state| *state = State::default());
     }
 
-    /// Jobs are looked after once this is filled.
+    /// Jobs are reconciled once this cache is filled.
     pub(crate) fn leads_with(&self, cache: Arc<Cache>) {
         self.with(|state| state.cache = Some(cache));
     }
@@ -75,8 +75,8 @@ impl Health {
     }
 }
 
-/// Serves health on one port and metrics on another; 0 is off. Listening has begun when this
-/// returns; serving goes on in the background.
+/// Serves health on one port and metrics on another; 0 is off. Both ports listen when this returns,
+/// and are served in the background.
 pub(crate) async fn serve(
     health_port: u16,
     monitoring_port: u16,
@@ -99,7 +99,7 @@ pub(crate) async fn serve(
 }
 
 async fn listen(port: u16) -> anyhow::Result<TcpListener> {
-    // Every interface, of either family; where there is no IPv6, the other.
+    // All interfaces, IPv6 and IPv4; on hosts without IPv6, IPv4 alone.
     let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let listener = match TcpListener::bind(both).await {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
@@ -114,8 +114,8 @@ async fn listen(port: u16) -> anyhow::Result<TcpListener> {
 
 type Answer = Response<Full<Bytes>>;
 
-/// Out of file descriptors, or a connection that ended at once: the next may fare better, but
-/// not in the same moment, and a loop without a pause would burn a core.
+/// After a failed accept (no file descriptors, or a connection that ended at once): a loop without a
+/// pause would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 async fn accept<F>(listener: TcpListener, answer: F)

@@ -1,28 +1,28 @@
-//! How one request to the API server can fail, and what to do about it: wait for a change, try
-//! again soon, or back off. Decides nothing about jobs.
+//! How one request to the API server can fail, and when to retry it: on the next event, soon, or with
+//! back-off. Decides nothing about jobs.
 
 use thiserror::Error;
 
 /// A request that did not succeed.
 #[derive(Debug, Error)]
 pub(crate) enum ApiError {
-    /// The API server said no.
+    /// The API server answered with an error.
     #[error("the API server answered {code} {reason}: {message}")]
     Answered {
         /// HTTP status code.
         code: u16,
-        /// The API server's word, e.g. `AlreadyExists`.
+        /// The reason, e.g. `AlreadyExists`.
         reason: String,
-        /// The API server's sentence.
+        /// The message.
         message: String,
     },
-    /// The API server did not answer in time. What was asked may have been done or not.
+    /// The API server did not answer in time. It may have carried the request out.
     #[error("the API server did not answer within {secs} s")]
     TimedOut {
         /// How long we waited.
         secs: u64,
     },
-    /// The API server could not be reached. What was asked may have been done or not.
+    /// The connection failed. The API server may have carried the request out.
     #[error("the API server could not be reached")]
     Unreachable(#[source] Box<kube::Error>),
     /// The answer is not what was asked for.
@@ -33,11 +33,11 @@ pub(crate) enum ApiError {
 /// What to do after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Our view is old: the change that made it so is on its way to us.
+    /// Our view is old; the watch is about to show the change.
     OnChange,
-    /// The API server asked for a moment.
+    /// The API server is busy.
     Soon,
-    /// Less and less often.
+    /// With growing delays.
     Backoff,
 }
 
@@ -70,8 +70,8 @@ impl ApiError {
         matches!(self, Self::Answered { code: 409, reason, .. } if reason == "AlreadyExists")
     }
 
-    /// The change was meant for an object that is no longer there: its name is free, or another
-    /// object has it. Deletes with a wrong UID are answered with 409, patches with 422.
+    /// The object that we meant does not exist: its name is free, or another object has it. The API
+    /// server answers deletes with a wrong UID with 409, patches with 422.
     pub(crate) fn is_other_object(&self) -> bool {
         match self {
             Self::Answered {
@@ -87,8 +87,8 @@ impl ApiError {
         }
     }
 
-    /// The API server looked at the request and refused it: asking again in the same words will
-    /// not help soon. 401 is about us, not about the request.
+    /// The API server refused this request, and would refuse the same request again. A 401 concerns our
+    /// credentials, not the request.
     pub(crate) fn is_refusal(&self) -> bool {
         let Some(code) = self.code() else {
             return false;

@@ -1,6 +1,5 @@
-//! The command line: every flag of the Kubeflow operator, in the spelling of Go programs (one
-//! dash or two), so that a Deployment written for it starts ours. Decides what each flag means
-//! here, and which ones mean nothing.
+//! The command line: every flag of the Kubeflow operator, with one dash or two as in Go, so that a
+//! Deployment written for it starts ours. Decides what each flag means here, and which have no effect.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
@@ -33,10 +32,10 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "vmodule",
 ];
 const BOOLEANS_WITHOUT_EFFECT: usize = 7;
-/// Passes wait for the network most of the time, so that many jobs are looked at at once.
+/// Passes mostly wait for the network, so many run at once.
 const CONCURRENCY_MIN: u16 = 16;
 
-/// What the command line says.
+/// The command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// URL of the API server, or empty.
@@ -53,14 +52,14 @@ pub struct Settings {
     pub verbosity: u8,
     /// Log JSON.
     pub log_json: bool,
-    /// What to look after.
+    /// Which jobs to reconcile.
     pub scope: Scope,
-    /// Flags that were given and mean nothing here.
+    /// Flags that were given and have no effect.
     pub without_effect: Vec<String>,
 }
 
 /// Reads the command line and the environment. Ends the process for `--help`, `--version` and
-/// for flags that it does not know.
+/// for unknown flags.
 pub fn parse() -> Settings {
     let environment = |name: &str| std::env::var(name).ok();
     let settings = read(std::env::args(), environment).unwrap_or_else(|error| error.exit());
@@ -71,7 +70,7 @@ pub fn parse() -> Settings {
 }
 
 impl Settings {
-    /// Says once what was asked for.
+    /// Logs the settings.
     pub fn log(&self) {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -86,7 +85,7 @@ impl Settings {
         if !self.without_effect.is_empty() {
             tracing::info!(
                 flags = self.without_effect.join(" "),
-                "accepted, without effect here"
+                "these flags have no effect"
             );
         }
     }
@@ -107,10 +106,10 @@ struct Flags {
     /// is the one that this pod runs in
     #[arg(long = "kubeConfig", default_value = "")]
     kubeconfig: String,
-    /// The namespace to look after; all when empty. Default: the variable KUBEFLOW_NAMESPACE
+    /// The namespace of the jobs to reconcile; all when empty. Default: the variable KUBEFLOW_NAMESPACE
     #[arg(long)]
     namespace: Option<String>,
-    /// Jobs to look at at once; at least 16 are
+    /// Jobs to reconcile at once; at least 16
     #[arg(long, default_value_t = 2)]
     threadiness: u16,
     /// Print the version and exit
@@ -128,14 +127,14 @@ struct Flags {
     /// Suffix of host names, e.g. cluster.local
     #[arg(long = "cluster-domain", default_value = "")]
     cluster_domain: String,
-    /// Image with muster-agent, for the gate of every job and for transport Agent; without one
-    /// there is neither
+    /// Image of muster-agent, which the gate of every job and transport Agent need; without it, both are
+    /// off
     #[arg(long = "agent-image", default_value = "")]
     agent_image: String,
-    /// How mpirun reaches the workers of a job that does not say: SSH or Agent
+    /// How mpirun reaches the workers of a job that does not choose: SSH or Agent
     #[arg(long = "default-transport", default_value = "SSH", value_parser = ["SSH", "Agent"])]
     default_transport: String,
-    /// Verbosity of the log, as klog counts it: 4 and above for details
+    /// Verbosity of the log as in klog; 4 and above log details
     #[arg(long = "v", default_value_t = 0)]
     verbosity: u8,
     /// Form of the log: text or json
@@ -150,7 +149,7 @@ struct Flags {
 fn command() -> clap::Command {
     let without_effect = WITHOUT_EFFECT.iter().enumerate().map(|(index, name)| {
         let flag = clap::Arg::new(*name).long(*name);
-        let flag = flag.help("Without effect here").hide(!name.contains('-'));
+        let flag = flag.help("No effect").hide(!name.contains('-'));
         if index < BOOLEANS_WITHOUT_EFFECT {
             let flag = flag.num_args(0..=1).require_equals(true);
             flag.default_missing_value("true").value_parser(go_bool)
@@ -161,7 +160,7 @@ fn command() -> clap::Command {
     Flags::command().args(without_effect)
 }
 
-/// Settings from arguments and variables; none when only the version was asked for.
+/// Settings from arguments and variables; `None` for `--version`.
 fn read(
     arguments: impl IntoIterator<Item = String>,
     environment: impl Fn(&str) -> Option<String>,
@@ -211,7 +210,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
     given.map(|name| format!("--{name}")).collect()
 }
 
-/// Go programs take `-flag` for `--flag`. A dash before a digit is a sign.
+/// Go programs accept `-flag` for `--flag`. A dash before a digit is a minus sign.
 fn two_dashes(argument: String) -> String {
     let mut characters = argument.chars();
     match (characters.next(), characters.next()) {
@@ -223,7 +222,7 @@ fn two_dashes(argument: String) -> String {
     }
 }
 
-/// The words that Go's flag package takes for a boolean.
+/// The booleans of Go's flag package.
 fn go_bool(word: &str) -> Result<bool, String> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

@@ -1,6 +1,6 @@
-//! The certificates of one job, for transport Agent. Decides who may call whom: the launcher's
-//! certificate is good for calling and nothing else, the workers' for answering and nothing else,
-//! and both name the job. The authority's own key exists only while this function runs.
+//! The certificates of one job, for transport Agent. Decides who may call whom: the launcher has a
+//! client certificate, the workers a server certificate, and both name the job. The key of the
+//! authority exists only while this function runs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use rcgen::{
 };
 use serde_json::{Map, Value};
 
-/// Longer than any run; the Secret is deleted with the job's end.
+/// Longer than any run. The Secret is deleted when the job ends.
 const YEARS: i16 = 10;
 
 /// A fresh authority and what it issued, as the `data` of a Secret.
@@ -53,14 +53,14 @@ pub(crate) fn secret_data(job: &str) -> Value {
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = lasting(CertificateParams::new(Vec::<String>::new()));
-    // It issues to pods alone, never to another authority.
+    // It signs certificates of pods, and no other authority.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let key = KeyPair::generate().expect("the system has randomness");
     CertifiedIssuer::self_signed(params, key).expect("a fresh key can sign")
 }
 
-/// From a year ago, since no two clocks agree.
+/// Valid since last year, because clocks differ.
 fn lasting(params: Result<CertificateParams, rcgen::Error>) -> CertificateParams {
     let mut params = params.expect("a job's UID makes a valid name");
     let year = TimeZone::UTC.to_datetime(Timestamp::now()).year();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_start_has_an_authority_of_its_own() {
+    fn every_start_has_its_own_authority() {
         assert_ne!(
             text(&secret_data("0a1b"), "ca.crt"),
             text(&secret_data("0a1b"), "ca.crt")

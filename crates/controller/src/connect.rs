@@ -1,5 +1,5 @@
-//! A client for the cluster. Decides where the cluster is (flag, environment, or the pod we run
-//! in) and that the client never retries on its own: kube's default would repeat a POST for hours.
+//! A client for the cluster. Decides where the cluster is (flag, environment, or the pod we run in),
+//! and that the client never retries by itself: kube's default would repeat a POST for hours.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::api::{Api, Pause};
 
 const USER_AGENT: &str = concat!("muster-operator/", env!("CARGO_PKG_VERSION"));
 
-/// Where the cluster is: the configuration to make clients from.
+/// The configuration of clients for the cluster.
 pub(crate) async fn configuration(master: &str, kubeconfig: &str) -> anyhow::Result<Config> {
-    // Only one provider is compiled in; installed first so that nobody has to guess.
+    // Only one provider is compiled in; rustls wants it to be installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = match master {
         "" => None,
         url => Some(
             url.parse()
-                .with_context(|| format!("--master {url} is no URL"))?,
+                .with_context(|| format!("--master {url} is not a URL"))?,
         ),
     };
     let mut config = match (kubeconfig, &url) {
         ("", None) => Config::incluster().context(
-            "not running in a cluster, and no --kubeConfig and no KUBECONFIG says where one is",
+            "not running in a cluster, and neither --kubeConfig nor KUBECONFIG is set",
         )?,
         ("", Some(url)) => Config::new(http::Uri::clone(url)),
         (path, _) => from_file(path).await?,
@@ -52,13 +52,13 @@ async fn from_file(path: &str) -> anyhow::Result<Config> {
     let mut config =
         config.with_context(|| format!("the kubeconfig {path} names no usable cluster"))?;
     if !names_proxy {
-        // HTTPS_PROXY is for the world outside; kube would take it for the way to the cluster.
+        // kube would send requests to the cluster through HTTPS_PROXY, which is meant for the internet.
         config.proxy_url = None;
     }
     Ok(config)
 }
 
-/// A client of its own, with connections of its own.
+/// A client with its own connections.
 pub(crate) fn api(config: &Config) -> anyhow::Result<Api> {
     let pause = Arc::new(Pause::default());
     let note = Arc::clone(&pause);

@@ -1,5 +1,5 @@
-//! Events about a job. Decides their form, which is that of the Kubeflow operator's recorder:
-//! plain core/v1 events, because people and tools match them exactly.
+//! Events of a job. Decides their form: core/v1 as the Kubeflow operator writes them, because people and
+//! tools match them exactly.
 
 use dialects::Event;
 use jiff::Timestamp;
@@ -12,8 +12,8 @@ use crate::wire::{UserJob, named_resource};
 
 const COMPONENT: &str = "mpi-job-controller";
 
-/// Creates the events, one after the other so that they stand in order. An event that cannot be
-/// created is only logged: the status says the same.
+/// Creates the events one after the other, so that they are in order. A failure is only logged,
+/// because the status has the same information.
 pub(crate) async fn record(
     api: &Api,
     job: &UserJob,
@@ -48,7 +48,7 @@ fn body(
 ) -> Value {
     let name = job.metadata.name.as_deref().unwrap_or_default();
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-    // Two events of one moment must not have one name.
+    // Two events of one moment need two names.
     let nanos = now.as_nanosecond() + i128::try_from(index).expect("events are few");
     // Stored event times have whole seconds.
     let at =

@@ -1,6 +1,5 @@
-//! The one place where key material is made. Decides its form and nothing else: an ECDSA key on
-//! the curve NIST P-521, as the Kubeflow API promises, private half in SEC1, public half as in
-//! an `authorized_keys` file.
+//! SSH keys. Decides their form: ECDSA on the curve NIST P-521, as the Kubeflow API promises, the
+//! private key in SEC1, the public key as in an `authorized_keys` file.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

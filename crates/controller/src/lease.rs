@@ -1,8 +1,8 @@
-//! Leader election on a `coordination.k8s.io/v1` Lease. Decides who leads, and when to stop: all
-//! safety holds with two leaders too, the lease only saves work.
+//! Leader election on a `coordination.k8s.io/v1` Lease. Decides who leads, and when to stop. Two leaders
+//! do no harm; the lease only saves work.
 //!
-//! Another's lease is judged by how long *we* have seen it unchanged, never by its times: clocks
-//! of two machines need not agree.
+//! Whether another operator's lease has expired is judged by how long *we* have seen it unchanged, not
+//! by its times: the clocks of two machines may differ.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::wire::named_resource;
 
 /// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
 pub(crate) const LEASE_NAME: &str = contract::labels::OPERATOR_NAME;
-/// A leader that is silent for this long has lost.
+/// A leader that does not renew for this long has lost the lease.
 const DURATION: Duration = Duration::from_secs(15);
 /// How often a leader renews.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// A leader that cannot renew for this long gives up, well before others may take over.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often a standby looks, and a leader in trouble tries again.
+/// How often a standby reads the lease, and a leader retries a failed renewal.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 /// One request may take this long.
 const REQUEST_MAX: Duration = Duration::from_secs(4);
@@ -45,7 +45,7 @@ pub(crate) struct Lease {
 struct LastSeen {
     stored: StoredLease,
     whole: Value,
-    /// When we first saw it exactly so.
+    /// When we first saw this version.
     since: Instant,
 }
 
@@ -77,9 +77,9 @@ struct Spec {
 enum LeaseAction {
     /// It is ours already.
     Renew,
-    /// It is nobody's.
+    /// Nobody holds it, or its holder stopped renewing it.
     Take,
-    /// It is another's, who may still live.
+    /// Another operator holds it, and may be alive.
     Wait,
 }
 
@@ -99,7 +99,7 @@ fn decide(spec: &Spec, unchanged_for: Duration, me: &str) -> LeaseAction {
 }
 
 impl Lease {
-    /// A contender that nobody else is.
+    /// A contender with an identity of its own.
     pub(crate) fn new(api: Api, namespace: String) -> anyhow::Result<Self> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let mut random = [0; 16];
@@ -135,7 +135,7 @@ impl Lease {
                      name another one with --lock-namespace",
                     self.namespace
                 ),
-                Err(error) => tracing::warn!(error = chain(&error), "cannot look at the lease"),
+                Err(error) => tracing::warn!(error = chain(&error), "cannot read the lease"),
             }
             tokio::time::sleep(RETRY_EVERY).await;
         }
@@ -173,11 +173,11 @@ impl Lease {
         }
     }
 
-    /// Hands the lease over, so that a standby need not wait for it to run out.
+    /// Releases the lease, so that a standby need not wait until it expires.
     pub(crate) async fn release(&mut self) {
         let mut released = self.try_release().await;
         if let Err(ApiError::Answered { code: 409, .. }) = released {
-            // We were stopped in the middle of a renewal, whose answer we did not see.
+            // A renewal was interrupted before its answer arrived.
             self.seen = None;
             released = match self.within(self.api.get(self.target())).await {
                 Ok(text) => self.remember(&text),
@@ -199,7 +199,7 @@ impl Lease {
         };
         let mut whole = seen.whole.clone();
         whole["spec"]["holderIdentity"] = "".into();
-        // As client-go does it: the term of a lease that nobody holds is short.
+        // As client-go does: a lease that nobody holds expires soon.
         whole["spec"]["leaseDurationSeconds"] = 1.into();
         whole["spec"]["renewTime"] = now().into();
         self.within(self.api.replace(self.target(), &whole))
@@ -211,8 +211,8 @@ impl Lease {
         seen.stored.spec.holder_identity.as_deref() == Some(self.identity.as_str())
     }
 
-    /// True if we lead now. A conflicting write may not have been a contender's, so that one is
-    /// worth a second look.
+    /// True if we lead now. A conflicting write may not come from a contender, so one conflict is
+    /// retried.
     async fn try_once(&mut self) -> Result<bool, ApiError> {
         match self.look_and_write().await {
             Err(ApiError::Answered { code: 409, .. }) => {
@@ -224,7 +224,7 @@ impl Lease {
     }
 
     async fn look_and_write(&mut self) -> Result<bool, ApiError> {
-        // A leader knows the lease as it wrote it, so it need not look before it renews.
+        // A leader renews the version that it wrote last, without reading it again.
         if !self.seen.as_ref().is_some_and(|seen| self.holds(seen)) {
             match self.within(self.api.get(self.target())).await {
                 Ok(text) => self.remember(&text)?,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use controller::{args, run, telemetry};
 
-// One thread: the work is waiting. More would cost memory for nothing.
+// One thread: the operator mostly waits, and more threads cost memory.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let settings = args::parse();

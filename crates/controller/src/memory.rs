@@ -1,5 +1,5 @@
-//! What we know of jobs that the cluster does not tell: what was refused, whose names are taken,
-//! what we wrote last. All of it is a saving or a courtesy; losing it (a restart) is harmless.
+//! What the operator knows of jobs and cannot read from the cluster: refusals, names that others hold,
+//! its own last writes. It saves requests; a restart loses it without harm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use crate::mounts::MountEvents;
 use crate::wire::{ObjectKey, UserJob};
 
-/// A refused object is tried again after this long, then twice as long each time…
+/// A refused object is retried after this long, then twice as long each time…
 const REFUSED_FIRST: Duration = Duration::from_secs(5);
-/// …up to this long: quotas are freed and policies mended by people.
+/// …up to this long: people free quotas and change policies.
 const REFUSED_MAX: Duration = Duration::from_secs(60);
-/// A taken name is usually an older job's that is being collected.
+/// A name is usually held by an object of an older job, which the garbage collector is deleting.
 const TAKEN_FIRST: Duration = Duration::from_millis(500);
 const TAKEN_MAX: Duration = Duration::from_secs(30);
-/// A change is of no interest for longer than this, and of so many jobs at once.
+/// How long, and of how many jobs, the time of the last change is kept.
 const CHANGE_KEPT: Duration = Duration::from_secs(10);
 const CHANGES_MAX: usize = 512;
 /// An API server that fails this often in a row, or for this long, on one object is likely to go on:
@@ -41,25 +41,25 @@ pub(crate) struct Memory {
 pub(crate) struct JobMemory {
     /// Answer to our last status write, while the watch has not caught up with it.
     pub(crate) written: Option<Arc<UserJob>>,
-    /// When that was.
+    /// When we wrote it.
     pub(crate) written_at: Option<Instant>,
     /// What is known of the key Secret.
     pub(crate) key: KeySecret,
-    /// The API server was asked for the launcher's Job, which the watch did not show.
+    /// The API server answered whether the launcher's Job exists, which the watch does not show.
     pub(crate) launcher_looked_up: bool,
-    /// Which generation was told of by events alone, because its status cannot be written.
+    /// The generation whose status the API server rejects, so that only events report it.
     pub(crate) status_rejected_generation: Option<i64>,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
-    /// What kubelets said of pods that do not begin.
+    /// Events of pods that do not start.
     pub(crate) mount_events: Option<MountEvents>,
-    /// Since when pods wait, by UID: no pod says so itself.
+    /// Since when pods wait, by UID and reason: no pod records it.
     waiting_since: BTreeMap<(String, String), Timestamp>,
 }
 
-/// What is known of a Secret that is never watched.
+/// What is known of the key Secret, which is not watched.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum KeySecret {
     /// The API server must be asked.
@@ -96,8 +96,8 @@ impl Memory {
         }
     }
 
-    /// Looks at, or changes, what is known of a job. Of a job that was deleted meanwhile, nothing
-    /// is known and nothing will be remembered.
+    /// Reads or changes what is known of a job. For a deleted job, nothing is known and nothing is
+    /// kept.
     pub(crate) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut JobMemory) -> T) -> T {
         match lock(&self.jobs).get_mut(uid) {
             Some(job) => look(job),
@@ -112,8 +112,7 @@ impl Memory {
         lock(&self.changed).remove(job);
     }
 
-    /// Something happened to a child that we did not do: ask for the key Secret again, which we
-    /// do not watch.
+    /// Somebody else deleted an object of the job, and maybe the key Secret, too: ask for it again.
     pub(crate) fn invalidate_key(&self, uid: &str) {
         if let Some(job) = lock(&self.jobs).get_mut(uid) {
             job.key = KeySecret::Unknown;
@@ -123,7 +122,7 @@ impl Memory {
     /// A child of the job changed just now.
     pub(crate) fn child_changed(&self, job: &ObjectKey) {
         let mut changed = lock(&self.changed);
-        // Anybody may label pods as ours and name owners that do not exist.
+        // Anybody may label pods as ours, with owners that do not exist.
         if changed.len() >= CHANGES_MAX {
             changed.retain(|_, at| at.elapsed() < CHANGE_KEPT);
         }
@@ -135,7 +134,7 @@ impl Memory {
         lock(&self.changed).get(job).copied()
     }
 
-    /// Somebody else's object holds the name.
+    /// An object of somebody else holds the name.
     pub(crate) fn mark_name_taken(
         &self,
         kind: &Kind,
@@ -160,7 +159,7 @@ impl Memory {
         );
     }
 
-    /// When it makes sense to try the name again, if that is not now.
+    /// When to try the name again, if that is later than now.
     pub(crate) fn name_taken_until(
         &self,
         kind: &Kind,
@@ -175,7 +174,7 @@ impl Memory {
         (until > now).then_some(until)
     }
 
-    /// The name is free, or is told of by the watch. Returns the job that waited for it.
+    /// The name is free, or the watch shows who holds it. Returns the job that waited for it.
     pub(crate) fn release_name(&self, kind: &Kind, key: &ObjectKey) -> Option<ObjectKey> {
         let mut taken = lock(&self.taken);
         if taken.is_empty() {
@@ -188,7 +187,7 @@ impl Memory {
 }
 
 impl JobMemory {
-    /// Says of every pod that waits since when it does.
+    /// Fills in since when each waiting pod waits.
     pub(crate) fn fill_waiting_since<'p>(
         &mut self,
         pods: impl Iterator<Item = &'p mut Pod>,
@@ -197,7 +196,7 @@ impl JobMemory {
         let mut since = BTreeMap::new();
         for pod in pods {
             if let Some(waiting) = &mut pod.waiting {
-                // A pull that failed and the pause before the next one are one wait.
+                // A failed pull and the back-off before the next one are one wait.
                 let reason = waiting.reason.as_str();
                 let kind = if reason.contains("ImagePull") {
                     "ImagePull"
@@ -215,7 +214,7 @@ impl JobMemory {
         self.waiting_since = since;
     }
 
-    /// A changed job deserves another try at once.
+    /// A changed job is retried at once.
     pub(crate) fn observe_generation(&mut self, generation: i64) {
         if generation != self.generation {
             self.generation = generation;
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_retried_less_and_less_often() {
+    fn refusals_are_retried_with_growing_delays() {
         let mut memory = JobMemory::default();
         let mut waits = Vec::new();
         for _ in 0..6 {
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_server_is_reported_only_when_it_goes_on() {
+    fn a_failing_server_is_reported_only_when_it_keeps_failing() {
         let mut memory = JobMemory::default();
         for expected in [0, 0, 1] {
             memory.record_refusal(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_is_tried_again_after_a_growing_while_or_when_freed() {
+    fn a_taken_name_is_retried_with_growing_delays_or_once_it_is_free() {
         let memory = Memory::default();
         memory.mark_name_taken(&Kind::Service, &key(), job(), at(10));
         assert!(

@@ -1,9 +1,9 @@
-//! The smallest JSON merge patch between two values. Decides nothing else.
+//! JSON merge patches: the smallest one between two values, and what the API server dropped of one.
 
 use serde_json::{Map, Value};
 
 /// A patch that turns `from` into `to`; none when they are equal. A null in `to` counts as
-/// absent, because a merge patch cannot say otherwise.
+/// absent, because a merge patch cannot set one.
 pub(crate) fn patch(from: &Value, to: &Value) -> Option<Value> {
     match (from, to) {
         (Value::Object(from), Value::Object(to)) => {

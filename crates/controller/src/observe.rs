@@ -203,7 +203,7 @@ fn unknown(kind: &Kind, name: &str, source: ApiError) -> Error {
     }
 }
 
-/// Values of the priority classes that the templates name; only a gang scheduler cares.
+/// Values of the priority classes that the templates name. Only gang schedulers need them.
 async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
     let mut values = BTreeMap::new();
     if job.gang_scheduler(&context.site).is_none() {
@@ -318,7 +318,7 @@ impl NameLookup<'_> {
         until.is_some()
     }
 
-    /// Pods that hold names of the job's without being its own.
+    /// Names of the job's pods that pods of others hold.
     fn foreign_pods(&mut self, job: &Job, set: Option<&str>) -> Vec<String> {
         let maker = match job.workers_as {
             WorkersAs::Pods => Some(self.owner.uid.as_str()),
@@ -328,29 +328,21 @@ impl NameLookup<'_> {
         let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
         let launcher = launcher.map(|name| (name, Some(self.owner.uid.as_str())));
         let workers = (0..job.worker_count()).map(|index| (job.worker_name(index), maker));
-        let keys = launcher.into_iter().chain(workers).map(|(name, maker)| {
-            let namespace = Arc::clone(&namespace);
-            let name = name.into();
-            (ObjectKey { namespace, name }, maker)
-        });
-        let held: Vec<(ObjectKey, Option<bool>)> = self.context.cache.with(&Kind::Pod, |index| {
-            let ours = |key: &ObjectKey, maker: Option<&str>| {
-                let child = &index.get(key)?.child;
-                Some(maker.is_some_and(|maker| child.is_owned_by(maker)))
+        let mut foreign = Vec::new();
+        for (name, maker) in launcher.into_iter().chain(workers) {
+            let key = ObjectKey {
+                namespace: Arc::clone(&namespace),
+                name: name.as_str().into(),
             };
-            keys.map(|(key, maker)| {
-                let ours = ours(&key, maker);
-                (key, ours)
-            })
-            .collect()
-        });
-        let foreign = held.into_iter().filter(|(key, ours)| match ours {
-            Some(ours) => !ours,
-            None => self.is_taken(&Kind::Pod, key),
-        });
+            let is_ours = self.context.cache.with(&Kind::Pod, |index| {
+                let child = &index.get(&key)?.child;
+                Some(maker.is_some_and(|maker| child.is_owned_by(maker)))
+            });
+            if is_ours.map_or_else(|| self.is_taken(&Kind::Pod, &key), |ours| !ours) {
+                foreign.push(name);
+            }
+        }
         foreign
-            .map(|(key, _)| key.name.as_ref().to_owned())
-            .collect()
     }
 }
 
@@ -361,7 +353,7 @@ struct PodLookup<'a> {
 }
 
 impl PodLookup<'_> {
-    /// Those that the StatefulSet made, where there is one; otherwise our own.
+    /// The pods that the StatefulSet created, or our own.
     fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
         if self.job.workers_as == WorkersAs::StatefulSet {
             return self.context.cache.with(&Kind::Pod, |index| {
@@ -378,8 +370,8 @@ impl PodLookup<'_> {
         })
     }
 
-    /// The launcher itself, where it is a pod. Otherwise, while its Job exists, what that Job
-    /// controls; without a Job, what an earlier one left.
+    /// The launcher, if it is a pod. Otherwise the pods of its Job; without a Job, the pods that an
+    /// earlier one left.
     fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
         let (uid, name) = (&self.job.owner.uid, self.job.launcher_name());
         if self.job.launcher_as == LauncherAs::Pod {
@@ -407,7 +399,7 @@ impl PodLookup<'_> {
         })
     }
 
-    /// Somebody gave a pod of theirs the labels of our workers.
+    /// Somebody gave their own pod the labels of our workers.
     fn foreign_in_selection(&self) -> bool {
         let worker = |entry: &Entry| matches!(&entry.child.facts, Facts::Pod(facts) if facts.role == Role::Worker);
         self.context.cache.with(&Kind::Pod, |index| {

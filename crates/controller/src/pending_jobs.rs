@@ -1,5 +1,5 @@
-//! Which jobs to look at again. Decides how events are gathered: the first one counts at once,
-//! those that follow within a moment count together. No event is put off by the next.
+//! Jobs to reconcile. Decides how events are batched: the first enqueues its job at once, those of the
+//! next 10 ms form one batch. Unlike a debounce, no event delays another.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,53 +12,53 @@ use tokio::sync::Notify;
 
 use crate::wire::ObjectKey;
 
-/// How long the events that follow one are gathered.
-const MOMENT: Duration = Duration::from_millis(10);
+/// How long a batch is collected.
+const BATCH: Duration = Duration::from_millis(10);
 
-/// A set of jobs for each listener.
+/// A set of jobs for each subscriber: one controller per resource.
 #[derive(Debug)]
 pub(crate) struct PendingJobs {
-    listeners: Vec<Listener>,
+    subscribers: Vec<Subscriber>,
 }
 
 #[derive(Debug, Default)]
-struct Listener {
-    /// Nothing is kept for who does not listen yet, and may never.
+struct Subscriber {
+    /// Before it subscribes, nothing is kept for it; it may never do so.
     listens: AtomicBool,
     jobs: Mutex<HashSet<ObjectKey>>,
     news: Notify,
 }
 
 impl PendingJobs {
-    /// For so many listeners.
-    pub(crate) fn new(listeners: usize) -> Self {
+    /// For this many subscribers.
+    pub(crate) fn new(subscribers: usize) -> Self {
         Self {
-            listeners: (0..listeners).map(|_| Listener::default()).collect(),
+            subscribers: (0..subscribers).map(|_| Subscriber::default()).collect(),
         }
     }
 
-    /// Tells everyone who listens.
+    /// Enqueues a job for every subscriber.
     pub(crate) fn enqueue(&self, job: &ObjectKey) {
-        let listens = |listener: &&Listener| listener.listens.load(Ordering::Acquire);
-        for listener in self.listeners.iter().filter(listens) {
-            lock(&listener.jobs).insert(job.clone());
-            listener.news.notify_one();
+        let listens = |subscriber: &&Subscriber| subscriber.listens.load(Ordering::Acquire);
+        for subscriber in self.subscribers.iter().filter(listens) {
+            lock(&subscriber.jobs).insert(job.clone());
+            subscriber.news.notify_one();
         }
     }
 
-    /// Jobs to look at from now on, for one listener.
+    /// Batches of jobs from now on, for one subscriber.
     pub(crate) fn subscribe(
         self: Arc<Self>,
-        listener: usize,
+        subscriber: usize,
     ) -> impl Stream<Item = Vec<ObjectKey>> {
-        self.listeners[listener]
+        self.subscribers[subscriber]
             .listens
             .store(true, Ordering::Release);
         stream::unfold((self, false), move |(pending, pause)| async move {
             if pause {
-                tokio::time::sleep(MOMENT).await;
+                tokio::time::sleep(BATCH).await;
             }
-            let own = &pending.listeners[listener];
+            let own = &pending.subscribers[subscriber];
             let jobs = loop {
                 own.news.notified().await;
                 let jobs: Vec<ObjectKey> = lock(&own.jobs).drain().collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_kept_for_who_does_not_listen() {
+    async fn nothing_is_kept_before_a_subscription() {
         let pending = Arc::new(PendingJobs::new(1));
         pending.enqueue(&job("before"));
         let mut events = Box::pin(Arc::clone(&pending).subscribe(0));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_one_look_and_nothing_is_lost() {
+    async fn a_burst_is_one_batch_and_nothing_is_lost() {
         let pending = Arc::new(PendingJobs::new(2));
         let mut first = Box::pin(Arc::clone(&pending).subscribe(0));
         let mut second = Box::pin(Arc::clone(&pending).subscribe(1));

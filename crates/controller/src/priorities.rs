@@ -16,7 +16,7 @@ use crate::api_error::ApiError;
 use crate::error::chain;
 use crate::wire::named_resource;
 
-/// A class that was deleted and made anew with another value is noticed after this long.
+/// A class that was deleted and created again with another value is noticed after this long.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Known values.
@@ -35,8 +35,8 @@ impl Priorities {
             Ok(value) => value,
             Err(error) if error.code() == Some(404) => None,
             Err(error) => {
-                tracing::warn!(class, error = chain(&error), "priority class is not known");
-                // No answer is no reason to forget the last one.
+                tracing::warn!(class, error = chain(&error), "cannot read the priority class");
+                // Without an answer, the last one stays valid.
                 return self.lock().get(class).and_then(|(value, _)| *value);
             }
         };

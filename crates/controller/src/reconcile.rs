@@ -52,15 +52,15 @@ pub(crate) async fn reconcile(
         .metrics
         .reconcile_seconds
         .observe(start.elapsed().as_secs_f64());
-    let come_back = result?;
+    let requeue_after = result?;
     context
         .memory
         .with(stored.uid(), |memory| memory.failures = 0);
-    Ok(come_back.map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(requeue_after.map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
-/// Without a list, nothing may be concluded or done. A job that has no status yet is told why it
-/// does not start; others keep the status that they have.
+/// Without a list, nothing may be concluded or done. The status of a new job shows why it does not
+/// start; other jobs keep the status that they have.
 async fn report_unlisted(
     context: &Context,
     stored: Arc<UserJob>,
@@ -88,11 +88,10 @@ async fn report_unlisted(
     Ok(Requeue::requeue(UNLISTED_RETRY))
 }
 
-/// Returns when to come back though nothing may have changed.
+/// Returns when to reconcile again without an event.
 async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
     let mut job = lookup::newest(context, stored).await?; // no client, unless the watch hangs
-    // Once, and once more after a status was written: the outcome must be on record before
-    // anything is cleaned up.
+    // Twice if a status is written: the outcome must be recorded before anything is cleaned up.
     for _ in 0..2 {
         let whole = job.whole(&context.resource); // no client
         let dialect = context.served.dialect_of(&whole);
@@ -100,9 +99,9 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
             return Ok(None);
         }
         if job.metadata.deletion_timestamp.is_some() {
-            return release(context, dialect, &whole).await; // client
+            return clean_up_deleted(context, dialect, &whole).await; // client
         }
-        let (outcome, come_back) = match (dialect.lower)(&whole) {
+        let (outcome, requeue_after) = match (dialect.lower)(&whole) {
             Err(errors) => {
                 let (finding, now) = (Finding::Invalid(&errors), context.now());
                 let outcome = report(context, dialect, &job, &whole, &finding, now);
@@ -112,23 +111,23 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
                 let converged = converge(context, dialect, &wanted, &whole).await?; // client
                 let finding = Finding::Planned(&converged.plan.status);
                 let outcome = report(context, dialect, &job, &whole, &finding, converged.now);
-                (outcome.await?, converged.come_back) // client
+                (outcome.await?, converged.requeue_after) // client
             }
         };
         match outcome {
             ReportOutcome::Written(newer) => job = newer,
             ReportOutcome::Deferred(wait) => {
-                return Ok(Some(come_back.map_or(wait, |at| at.min(wait))));
+                return Ok(Some(requeue_after.map_or(wait, |at| at.min(wait))));
             }
-            ReportOutcome::Unchanged => return Ok(come_back),
+            ReportOutcome::Unchanged => return Ok(requeue_after),
         }
     }
     Ok(Some(SOON))
 }
 
-/// Takes the pods of a job that is being deleted: nobody else does, as long as a finalizer holds the
-/// job. One that owns nothing, or that we cannot read, needs nothing.
-async fn release(
+/// Deletes the pods of a job that is being deleted. The garbage collector does not, as long as a
+/// finalizer holds the job. An invalid job has no pods.
+async fn clean_up_deleted(
     context: &Context,
     dialect: &Dialect,
     whole: &Value,
@@ -137,17 +136,17 @@ async fn release(
         return Ok(None);
     };
     let converged = converge(context, dialect, &wanted, whole).await?; // client
-    Ok(converged.come_back)
+    Ok(converged.requeue_after)
 }
 
-/// Where a job stands once there is nothing more to do for now.
+/// A job for which nothing is left to do now.
 struct Converged {
     plan: Plan,
     now: Timestamp,
-    come_back: Option<Duration>,
+    requeue_after: Option<Duration>,
 }
 
-/// Observes, plans and applies until there is nothing left to do, or no progress.
+/// Observes, plans and applies until nothing is left to do, at most `ROUNDS_MAX` times.
 async fn converge(
     context: &Context,
     dialect: &Dialect,
@@ -187,11 +186,11 @@ async fn converge(
             let wake = plan.wake.into_iter().chain(recheck_at).min();
             let wake = wake.map(|at| until(at, observed.now));
             let unfinished = (!idle && !ends).then_some(SOON);
-            let come_back = wake.into_iter().chain(unfinished).min();
+            let requeue_after = wake.into_iter().chain(unfinished).min();
             return Ok(Converged {
                 plan,
                 now: observed.now,
-                come_back,
+                requeue_after,
             });
         }
     }
@@ -199,6 +198,6 @@ async fn converge(
 }
 
 fn until(at: Timestamp, now: Timestamp) -> Duration {
-    // A little late rather than a little early: an early look would find that nothing is due.
+    // A little late rather than early: an early pass would find that nothing is due.
     Duration::try_from(now.duration_until(at)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
 }

@@ -1,5 +1,5 @@
-//! Says in the job's status what is true of it, and announces what is new. Decides when a write
-//! is due: at once for what matters, when the pods are quiet for mere progress.
+//! Writes the status of a job, and the events that go with it. Decides when: at once for conditions and
+//! outcomes, once the pods are quiet for mere progress.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,14 +22,14 @@ const QUIET: Duration = Duration::from_secs(5);
 /// …or when the last write is this old.
 const STALE: Duration = Duration::from_secs(60);
 
-/// What was said.
+/// What became of a report.
 #[derive(Debug)]
 pub(crate) enum ReportOutcome {
-    /// There was nothing to say.
+    /// The stored status is up to date.
     Unchanged,
-    /// It will be said after this long.
+    /// The status is due after this long.
     Deferred(Duration),
-    /// It was said; this is the job now.
+    /// The status was written; this is the job now.
     Written(Arc<UserJob>),
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn report(
             let unwritable = matches!(source.code(), Some(400 | 413 | 422));
             if unwritable && !source.is_other_object() {
                 record_events_only(context, job, &events, now).await;
-                // The job was stored before its schema was; only its user can mend it.
+                // The job was stored before its schema; only its user can fix it.
                 if let Finding::Invalid(_) = finding {
                     return Ok(ReportOutcome::Unchanged);
                 }
@@ -125,8 +125,8 @@ fn lock(dropped: &Mutex<Map<String, Value>>) -> MutexGuard<'_, Map<String, Value
     dropped.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The API server takes no status of this job, because it checks the whole object and the stored
-/// spec does not pass. The events are then all that its user gets to see: once per version.
+/// The API server validates the whole object, and the stored spec of this job is invalid: it rejects
+/// every status. The user sees events instead, once per generation.
 async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], now: Timestamp) {
     let generation = job.metadata.generation;
     let told = context.memory.with(job.uid(), |memory| {
@@ -138,8 +138,8 @@ async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], 
     }
 }
 
-/// Applies only to the very version that was looked at: a status is never computed from an older
-/// spec than it is written for.
+/// Writes to the version that was read, or not at all: a status must not describe an older spec than
+/// the one it is stored with.
 async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, ApiError> {
     let patch = json!({
         "metadata": {
@@ -175,7 +175,7 @@ fn wait(now: Instant, changed_at: Option<Instant>, written_at: Option<Instant>) 
     due.saturating_duration_since(now)
 }
 
-/// Each job is counted once, with the write that records it.
+/// Counts each job once, with the write that records it.
 fn count(context: &Context, before: &Recorded, after: &Recorded) {
     if !before.seen && after.seen {
         context.metrics.jobs_created.inc();
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn progress_waits_for_quiet_but_not_for_ever() {
+    async fn progress_waits_for_quiet_pods_but_not_forever() {
         let start = Instant::now();
         let secs = Duration::from_secs;
         let at = |second| Some(start + secs(second));

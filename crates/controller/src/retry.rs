@@ -11,7 +11,7 @@ use crate::error::{Error, chain};
 use crate::memory::doubled;
 use crate::wire::UserJob;
 
-/// When the API server asked for a moment, or a pass ended with work left.
+/// The delay after a 429 or 503, or after a pass that ended with work left.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_retried_less_and_less_often() {
+    fn failures_are_retried_with_growing_delays() {
         let millis = |failures| after(Retry::Backoff, failures).map(|delay| delay.as_millis());
         assert_eq!(millis(1), Some(250));
         assert_eq!(millis(2), Some(500));

@@ -32,17 +32,17 @@ use crate::watch::{self, Watch};
 use crate::wire::{ObjectKey, UserJob};
 use crate::{connect, signal, wire};
 
-/// Passes that still run when we are told to stop get this long.
+/// Passes that run when the operator is stopped get this long to end.
 const GRACE: Duration = Duration::from_secs(8);
-/// The watch is never this far behind our own writes.
+/// A healthy watch does not lag this far behind our own writes.
 const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
 
 type Stop = Shared<BoxFuture<'static, ()>>;
 
-/// What the operator looks after, and how.
+/// Which jobs the operator reconciles, and how.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Settings that reach into the objects of a job.
+    /// Settings that change the objects of jobs.
     pub site: Site,
     /// One namespace, or all.
     pub namespace: Option<String>,
@@ -52,7 +52,7 @@ pub struct Scope {
     pub clock: fn() -> Timestamp,
 }
 
-/// Runs until told to stop by a signal, or until the lease is lost.
+/// Runs until a signal stops it, or until the lease is lost.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
     let (api, lease_api) = (connect::api(&config)?, connect::api(&config)?);
@@ -90,8 +90,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     ended
 }
 
-/// Looks after jobs through a client of one's own until `stop`: for local mode and tests, where
-/// nobody else does.
+/// Reconciles jobs through this client until `stop`, without an election: for local mode and tests.
 pub async fn operate(
     client: kube::Client,
     scope: Scope,
@@ -165,20 +164,20 @@ impl Operator {
                 let control = control(context, &watch, events, scope.concurrency, stop);
                 tokio::select! {
                     () = control => {}
-                    () = for_ever(join_all(more)) => {}
+                    () = forever(join_all(more)) => {}
                 }
             }
         });
-        // When told to stop, controllers end once their last pass has; a pass that hangs may not
-        // hold up the lease.
+        // After `stop`, controllers end with their last pass. A pass that hangs must not delay the
+        // release of the lease.
         let grace = async {
             stop.clone().await;
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
             _ = join_all(controllers) => {}
-            () = grace => tracing::warn!("some passes did not end in time"),
-            // Blind to one kind of object, we would act on what is no longer true.
+            () = grace => tracing::warn!("some reconcile passes did not end in time"),
+            // Without one of the watches, we would act on a view that gets ever older.
             ended = watches.join_next() => bail!("a watch ended by itself: {ended:?}"),
         }
         ensure!(stop.peek().is_some(), "the controllers ended by themselves");
@@ -186,7 +185,7 @@ impl Operator {
     }
 }
 
-/// Watches have no end; a set of none must not have one either.
+/// Never returns, not even for an empty set of watches.
 async fn for_ever<T>(watches: impl Future<Output = T>) {
     watches.await;
     std::future::pending().await
@@ -227,7 +226,7 @@ fn control(
                     controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
                 ) => {}
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "the controller stumbled")
+                    tracing::warn!(error = chain(&error), "controller error")
                 }
             }
         })

@@ -1,9 +1,9 @@
-//! When the process is told to stop: SIGTERM, as Kubernetes does it, or SIGINT, as people do.
+//! The signals that stop the process: SIGTERM from Kubernetes, SIGINT from a terminal.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Resolves when that happens.
+/// Resolves when one of them arrives.
 pub(crate) fn told_to_stop() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -12,6 +12,6 @@ pub(crate) fn told_to_stop() -> anyhow::Result<impl Future<Output = ()> + Send +
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("told to stop");
+        tracing::info!("stopping");
     })
 }

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 /// Variable that chooses what is logged, in the words of `tracing-subscriber`.
 const FILTER_VARIABLE: &str = contract::env::LOG;
 
-/// Starts logging. `verbosity` is klog's: from 4 on, details.
+/// Starts logging. `verbosity` is as in klog: 4 and above log details.
 pub fn start(verbosity: u8, json: bool) {
     let default = match verbosity {
         0..=3 => "info,kube_client::client::builder=off,kube_client=warn,kube_runtime=warn",

@@ -29,8 +29,8 @@ use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 /// A page is held in memory twice while it is read, and jobs are kept whole.
 const JOBS_PER_PAGE: u32 = 50;
 const CHILDREN_PER_PAGE: u32 = 200;
-/// Between two looks for an API that is not there: at first soon, because rights take a moment to
-/// count, then less and less often.
+/// Between two checks for a missing API: short at first, because new RBAC rules take a moment to apply,
+/// then doubling.
 const LOOK_FOR_API: Duration = Duration::from_secs(1);
 const LOOK_FOR_API_MAX: Duration = Duration::from_secs(30);
 /// Between two requests for an object that a relist did not show.
@@ -56,17 +56,17 @@ pub(crate) fn kinds(gang: Option<&GangScheduler>) -> Vec<Kind> {
         .collect()
 }
 
-/// Those that few clusters know, and that are watched once a job needs one.
+/// Kinds that few clusters have. They are watched once a job needs one.
 pub(crate) const RARE_KINDS: [Kind; 1] = [Kind::T9kPodGroup];
 
 impl Watch {
-    /// Watches children of a kind, for ever, as soon as a job needs one.
+    /// Watches children of a kind as soon as a job needs one.
     pub(crate) async fn rare_children(self, kind: Kind) {
         self.cache.kind_requested(&kind).await;
         self.children(kind).await;
     }
 
-    /// Watches children of one kind, for ever.
+    /// Watches children of one kind.
     pub(crate) async fn children(self, kind: Kind) {
         match kind {
             Kind::Pod => self.watch_kind::<wire::Pod>(kind).await,
@@ -183,7 +183,7 @@ impl Watch {
             tracing::warn!(
                 namespace = meta.namespace,
                 name = meta.name,
-                "some part of this {} has an unknown shape and is ignored",
+                "ignoring a part of this {} that has an unknown shape",
                 kind.as_str()
             );
             self.metrics.count_undecodable(kind.as_str());
@@ -215,8 +215,8 @@ impl Watch {
         }
     }
 
-    /// Returns once the cluster knows this API. Few clusters have all of them, and one that is
-    /// missing now may be installed later.
+    /// Returns once the cluster serves this API. Few clusters serve all of them, and a missing one may
+    /// be installed later.
     pub(crate) async fn wait_until_served(&self, resource: &ApiResource) {
         let (api, plural, group) = (&self.api, &resource.plural, &resource.group);
         let (mut told, mut wait) = (false, LOOK_FOR_API);
@@ -227,7 +227,7 @@ impl Watch {
             if !told {
                 tracing::info!(
                     error = chain(&error),
-                    "the cluster has no {plural}.{group} for us: not looked after"
+                    "{plural}.{group} is not installed or not accessible; not watching it"
                 );
                 told = true;
             }
@@ -235,7 +235,7 @@ impl Watch {
             wait = wait.saturating_mul(2).min(LOOK_FOR_API_MAX);
         }
         if told {
-            tracing::info!("the cluster has {plural}.{group} now");
+            tracing::info!("{plural}.{group} is served now; watching it");
         }
     }
 
@@ -294,7 +294,7 @@ impl Watch {
     }
 }
 
-/// An expired watch is routine: it is begun anew.
+/// An expired watch is routine: kube's watcher lists again.
 fn log_watch_error(kind: &str, error: &watcher::Error) {
     match status(error) {
         Some(status) if status.code == 410 => tracing::debug!("watch of {kind} expired"),
@@ -304,7 +304,7 @@ fn log_watch_error(kind: &str, error: &watcher::Error) {
             message,
             ..
         }) => {
-            tracing::warn!(code, reason, message, "watch of {kind} was refused");
+            tracing::warn!(code, reason, message, "the API server refused the watch of {kind}");
         }
         None => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
     }
@@ -327,7 +327,7 @@ fn status(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// Fails if the cluster does not know this API. Any other trouble may pass by itself.
+/// Fails if the cluster does not serve this API. Other errors may pass by themselves.
 pub(crate) async fn require(
     api: &Api,
     resource: &ApiResource,

@@ -1,5 +1,5 @@
-//! ServiceAccounts, Roles and RoleBindings of jobs: what they are follows from where they are read,
-//! so one shape does for the three. A Secret that an account names is not read.
+//! ServiceAccounts, Roles and RoleBindings of jobs. One type reads all three; the Secrets that an
+//! account names are not read.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::observed;

@@ -116,7 +116,7 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
         .iter()
         .flatten()
         .filter(|condition| condition.status == "True");
-    // Where both stand, the Job is complete.
+    // If both conditions are met, the Job is complete.
     let mut met: Vec<_> = met.collect();
     met.sort_by_key(|condition| condition.kind != "Complete");
     met.into_iter()
@@ -124,7 +124,7 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
             "Complete" => Some(LauncherEnd::Complete {
                 at: status.completion_time.as_ref().map(|time| time.0),
             }),
-            // The first is certain to become the second, once the pods that tell why are gone.
+            // FailureTarget becomes Failed once the Job's pods are gone, and they show why it failed.
             "FailureTarget" | "Failed" => Some(LauncherEnd::Failed {
                 reason: condition.reason.clone().unwrap_or_default(),
                 message: condition.message.clone().unwrap_or_default(),

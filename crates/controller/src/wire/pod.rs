@@ -1,5 +1,5 @@
-//! Pods: many, and changed often, so they are read straight into place without a detour. Their
-//! types are the API server's own; a pod that does not fit them cannot be stored there.
+//! Pods. There are many, and they change often, so they are read directly into these types. The API
+//! server validates pods against the same types, so reading cannot fail for their shape.
 
 use contract::labels;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::{Child, Facts, IntoChild, RawObject, annotation, assemble, label};
 /// core/v1 Pod.
 pub(crate) type Pod = RawObject<PodSpec, PodStatus>;
 
-/// What every container says while it is merely on its way.
+/// The reasons of containers that are starting normally.
 const ORDINARY_WAITS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -78,7 +78,7 @@ struct Terminated {
     finished_at: Option<Time>,
 }
 
-/// What a pod says it is, by label.
+/// The role of a pod, by label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Launcher,
@@ -86,7 +86,7 @@ pub(crate) enum Role {
     Neither,
 }
 
-/// What matters of a pod. There may be thousands, and nearly all of them say nothing more.
+/// What matters of a pod. There may be thousands, and few of them need `more`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodFacts {
     pub(crate) role: Role,
@@ -103,7 +103,7 @@ pub(crate) struct PodFacts {
     more: Option<Box<More>>,
 }
 
-/// What only a pod in trouble, or at its end, has to say.
+/// What only a pod in trouble, or one that ended, has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct More {
     waiting: Option<Waiting>,
@@ -208,7 +208,7 @@ fn phase(word: Option<&str>) -> PodPhase {
     }
 }
 
-/// The scheduler speaks first: before it has found a node, no kubelet has anything to say.
+/// The scheduler's reason comes first: before a pod has a node, no kubelet reports anything.
 fn waiting(status: &PodStatus) -> Option<Waiting> {
     let unplaced =
         |condition: &&Condition| condition.kind == "PodScheduled" && condition.status == "False";
@@ -233,7 +233,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
     })
 }
 
-/// The failure that came first in time is the cause; later ones are often its echo.
+/// The first failure in time is the cause; later ones often follow from it.
 fn exit(status: &PodStatus) -> Option<Exit> {
     let failed = ended(status).filter(|(_, end)| end.exit_code != 0);
     let first = failed.min_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0));

@@ -1,4 +1,4 @@
-//! The workers' StatefulSet: its number and template, and how far its controller is with them.
+//! The workers' StatefulSet: its replicas and template, and how far its controller has rolled them out.
 
 use contract::labels;
 use planner::observed;

@@ -1,5 +1,5 @@
-//! The job as its user wrote it, in any dialect: whole, because only its dialect can read it, but
-//! without what others keep in its metadata, which is often more than the job itself.
+//! The job as its user wrote it, in any dialect. It is kept whole, because only its dialect can read it,
+//! except for metadata of others, which is often larger than the job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl UserJob {
         })
     }
 
-    /// Where it stands.
+    /// Its namespace and name.
     pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey::new(
             self.metadata.namespace.as_deref().unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! How long a watch waits after each failure in a row. Decides that only time without failures
-//! counts as recovery: kube's watcher reports the start of a list, which may then fail, as success.
+//! How long a watch waits after each failure in a row. Only time without failures counts as recovery:
+//! kube's watcher reports the start of a list, which may then fail, as success.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn failures_in_a_row_are_answered_less_and_less_often() {
+    async fn failures_in_a_row_are_retried_with_growing_delays() {
         let mut backoff = WatchBackoff::default();
         let delays: Vec<u128> = backoff
             .by_ref()
