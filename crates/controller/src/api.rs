@@ -79,11 +79,19 @@ impl Api {
             .await
     }
 
-    /// GET of the metadata alone: what is in the object never reaches us.
-    pub(crate) async fn get_metadata(&self, target: Target<'_>) -> Result<String, ApiError> {
+    /// GET; `None` if the object does not exist.
+    pub(crate) async fn find(&self, target: Target<'_>) -> Result<Option<String>, ApiError> {
+        found(self.get(target).await)
+    }
+
+    /// GET of the metadata alone: the contents of the object do not reach us.
+    pub(crate) async fn find_metadata(
+        &self,
+        target: Target<'_>,
+    ) -> Result<Option<String>, ApiError> {
         let params = GetParams::default();
-        self.send(target.path().get_metadata(target.name, &params))
-            .await
+        let request = target.path().get_metadata(target.name, &params);
+        found(self.send(request).await)
     }
 
     /// PATCH with a JSON merge patch.
@@ -206,6 +214,13 @@ impl Api {
     fn worth_waiting(&self, error: &ApiError, deadline: Instant) -> bool {
         matches!(error.code(), Some(429 | 503))
             && self.pause.until().is_some_and(|until| until < deadline)
+    }
+}
+
+fn found(answer: Result<String, ApiError>) -> Result<Option<String>, ApiError> {
+    match answer {
+        Err(error) if error.code() == Some(404) => Ok(None),
+        answer => answer.map(Some),
     }
 }
 

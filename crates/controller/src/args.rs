@@ -7,7 +7,7 @@ use contract::labels::OPERATOR_NAME;
 use jiff::Timestamp;
 use planner::site::{GangScheduler, Site, Transport};
 
-use crate::run::Scope;
+use crate::scope::Scope;
 
 /// Flags that have nothing to set here: our client has no rate limit of its own, events are gathered
 /// instead of queued, and the log goes to stderr. The first seven are booleans, which take a

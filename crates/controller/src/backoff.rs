@@ -1,12 +1,10 @@
-//! How long a watch waits after each failure in a row. Only time without failures counts as recovery:
+//! Delays that double from failure to failure, and how long a watch waits after each failure in a row. Only time without failures counts as recovery:
 //! kube's watcher reports the start of a list, which may then fail, as success.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use tokio::time::Instant;
-
-use crate::memory::doubled;
 
 const FIRST: Duration = Duration::from_millis(200);
 const MAX: Duration = Duration::from_secs(10);
@@ -35,6 +33,11 @@ impl Iterator for WatchBackoff {
 
 impl Backoff for WatchBackoff {
     fn reset(&mut self) {}
+}
+
+/// The next delay of a series that doubles.
+pub(crate) fn doubled(before: Option<Duration>, first: Duration, max: Duration) -> Duration {
+    before.map_or(first, |delay| delay.saturating_mul(2).min(max))
 }
 
 #[cfg(test)]

@@ -25,9 +25,8 @@ pub(crate) async fn configuration(master: &str, kubeconfig: &str) -> anyhow::Res
         ),
     };
     let mut config = match (kubeconfig, &url) {
-        ("", None) => Config::incluster().context(
-            "not running in a cluster, and neither --kubeConfig nor KUBECONFIG is set",
-        )?,
+        ("", None) => Config::incluster()
+            .context("not running in a cluster, and neither --kubeConfig nor KUBECONFIG is set")?,
         ("", Some(url)) => Config::new(http::Uri::clone(url)),
         (path, _) => from_file(path).await?,
     };

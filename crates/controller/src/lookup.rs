@@ -13,7 +13,7 @@ use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::memory::KeySecret;
-use crate::wire::{self, ObjectKey, UserJob};
+use crate::wire::{self, Child, Identity, ObjectKey, UserJob};
 
 /// Looks up objects of one job.
 #[derive(Clone, Copy)]
@@ -47,36 +47,23 @@ impl<'a> Lookup<'a> {
     /// Reads the metadata alone: the contents of a Secret must not reach the operator.
     async fn find_secret(&self, name: &str) -> Result<Found, ApiError> {
         let resource = wire::resource(&Kind::Secret);
-        match self
-            .context
-            .api
-            .get_metadata(self.target(&resource, name))
-            .await
-        {
-            Ok(text) => {
-                let secret = wire::identity(&text).map_err(ApiError::Unreadable)?;
-                if secret.controller.as_deref() != Some(&self.owner.uid) {
-                    return Ok(Found::Foreign);
-                }
-                self.know_key(KeySecret::Exists(secret.uid.clone()));
-                Ok(Found::Ours { uid: secret.uid })
-            }
-            Err(error) if error.code() == Some(404) => {
-                self.know_key(KeySecret::Gone);
-                Ok(Found::Absent)
-            }
-            Err(error) => Err(error),
+        let target = self.target(&resource, name);
+        let Some(text) = self.context.api.find_metadata(target).await? else {
+            self.know_key(KeySecret::Gone);
+            return Ok(Found::Absent);
+        };
+        let Identity { uid, controller } = wire::identity(&text).map_err(ApiError::Unreadable)?;
+        if controller.as_deref() != Some(&self.owner.uid) {
+            return Ok(Found::Foreign);
         }
+        self.know_key(KeySecret::Exists(uid.clone()));
+        Ok(Found::Ours { uid })
     }
 
     async fn find_watched(&self, kind: &Kind, name: &str) -> Result<Found, ApiError> {
-        let resource = wire::resource(kind);
-        let text = match self.context.api.get(self.target(&resource, name)).await {
-            Ok(text) => text,
-            Err(error) if error.code() == Some(404) => return Ok(Found::Absent),
-            Err(error) => return Err(error),
+        let Some(child) = self.get(kind, name).await? else {
+            return Ok(Found::Absent);
         };
-        let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
         let uid = child.uid.as_ref().to_owned();
         Ok(if !child.is_owned_by(&self.owner.uid) {
             Found::Foreign
@@ -94,19 +81,21 @@ impl<'a> Lookup<'a> {
             self.know_key(KeySecret::Unknown);
             return Ok(());
         }
-        let resource = wire::resource(kind);
-        match self.context.api.get(self.target(&resource, name)).await {
-            Ok(text) => {
-                let child = wire::child(kind, &text).map_err(ApiError::Unreadable)?;
-                if *child.uid != *uid {
-                    self.record_absent(kind, name, uid);
-                }
-                self.context.cache.record_own(kind, child);
-            }
-            Err(error) if error.code() == Some(404) => self.record_absent(kind, name, uid),
-            Err(error) => return Err(error),
+        let child = self.get(kind, name).await?;
+        if child.as_ref().is_none_or(|child| *child.uid != *uid) {
+            self.record_absent(kind, name, uid);
+        }
+        if let Some(child) = child {
+            self.context.cache.record_own(kind, child);
         }
         Ok(())
+    }
+
+    async fn get(&self, kind: &Kind, name: &str) -> Result<Option<Child>, ApiError> {
+        let resource = wire::resource(kind);
+        let text = self.context.api.find(self.target(&resource, name)).await?;
+        let child = text.map(|text| wire::child(kind, &text)).transpose();
+        child.map_err(ApiError::Unreadable)
     }
 
     /// Keeps the object that the API server answered a write with.

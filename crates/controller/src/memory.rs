@@ -10,6 +10,7 @@ use planner::Kind;
 use planner::observed::{Pod, Refusal};
 use tokio::time::Instant;
 
+use crate::backoff::doubled;
 use crate::mounts::MountEvents;
 use crate::wire::{ObjectKey, UserJob};
 
@@ -272,11 +273,6 @@ impl JobMemory {
         let reported = self.refused.values().filter(|refused| refused.reported);
         reported.map(|refused| refused.refusal.clone()).collect()
     }
-}
-
-/// The next delay of a series that doubles.
-pub(crate) fn doubled(before: Option<Duration>, first: Duration, max: Duration) -> Duration {
-    before.map_or(first, |delay| delay.saturating_mul(2).min(max))
 }
 
 fn later(now: Timestamp, delay: Duration) -> Timestamp {

@@ -11,11 +11,10 @@ use planner::job::Owner;
 use planner::observed::{Pod, PodPhase, Waiting};
 use serde::Deserialize;
 
-use crate::api::Target;
+use crate::api::{Api, Target};
 use crate::api_error::ApiError;
-use crate::context::Context;
+use crate::backoff::doubled;
 use crate::error::chain;
-use crate::memory::doubled;
 use crate::wire;
 
 /// An ordinary pod has started by then.
@@ -55,13 +54,15 @@ struct Involved {
     uid: Option<String>,
 }
 
-/// Explains why pods that should have started wait for a volume. Returns when to ask again.
+/// Explains why pods that should have started wait for a volume. Returns when to ask again, and what
+/// to keep until then.
 pub(crate) async fn explain(
-    context: &Context,
+    api: &Api,
     owner: &Owner,
     pods: impl Iterator<Item = &mut Pod>,
+    known: Option<MountEvents>,
     now: Timestamp,
-) -> Option<Timestamp> {
+) -> (Option<Timestamp>, Option<MountEvents>) {
     let is_slow = |pod: &&mut Pod| {
         pod.phase == PodPhase::Pending
             && !pod.begun
@@ -70,38 +71,33 @@ pub(crate) async fn explain(
             && pod.waiting.is_none()
     };
     let mut pods: Vec<&mut Pod> = pods.filter(is_slow).collect();
-    let known = context
-        .memory
-        .with(&owner.uid, |memory| memory.mount_events.take());
-    let oldest = pods.iter().map(|pod| pod.created_at).min()?;
+    let Some(oldest) = pods.iter().map(|pod| pod.created_at).min() else {
+        return (None, None);
+    };
     let due = oldest.saturating_add(ORDINARY).unwrap_or(now);
     if due > now {
-        return Some(due);
+        return (Some(due), None);
     }
     let events = match known {
         Some(events) if events.next_query > now => events,
-        known => query(context, owner, &pods, known.map(|known| known.delay), now).await,
+        known => query(api, owner, &pods, known.map(|known| known.delay), now).await,
     };
     for pod in &mut pods {
         pod.waiting = events.failed_mount(pod);
     }
-    let next_query = events.next_query;
-    context
-        .memory
-        .with(&owner.uid, |memory| memory.mount_events = Some(events));
-    Some(next_query)
+    (Some(events.next_query), Some(events))
 }
 
 /// Asks for the events of these pods. A failed request counts as no event: nothing else of the job
 /// depends on it.
 async fn query(
-    context: &Context,
+    api: &Api,
     owner: &Owner,
     pods: &[&mut Pod],
     delay: Option<Duration>,
     now: Timestamp,
 ) -> MountEvents {
-    let events = failed_mounts(context, owner).await.unwrap_or_else(|error| {
+    let events = failed_mounts(api, owner).await.unwrap_or_else(|error| {
         tracing::warn!(
             error = chain(&error),
             "cannot list events of pods that do not start"
@@ -125,7 +121,7 @@ async fn query(
     }
 }
 
-async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, ApiError> {
+async fn failed_mounts(api: &Api, owner: &Owner) -> Result<Vec<Event>, ApiError> {
     let resource = wire::named_resource("", "v1", "Event", "events");
     let target = Target {
         resource: &resource,
@@ -133,7 +129,7 @@ async fn failed_mounts(context: &Context, owner: &Owner) -> Result<Vec<Event>, A
         name: "",
     };
     let selector = format!("involvedObject.kind=Pod,reason={FAILED_MOUNT}");
-    let text = context.api.list_selected(target, &selector).await?;
+    let text = api.list_selected(target, &selector).await?;
     let events: Events = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
     Ok(events.items)
 }

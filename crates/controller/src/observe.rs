@@ -57,15 +57,7 @@ pub(crate) async fn observe(
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
     let pod_group = names.pod_group(job);
-    let key_name = lookup.key(&job.key_name(&context.site));
-    let key = match key {
-        Slot::Absent
-            if job.needs_key(&context.site) && names.is_taken(&Kind::Secret, &key_name) =>
-        {
-            Slot::Foreign
-        }
-        other => other,
-    };
+    let key = names.key_secret(job, key);
     let set_uid = worker_set.ours().map(|set| set.uid.as_str());
     let foreign_pods = names.foreign_pods(job, set_uid);
     let retry_at = names.retry_at;
@@ -76,8 +68,13 @@ pub(crate) async fn observe(
         (pods.of_launcher(launcher_uid), pods.of_workers(set_uid));
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
-    let recheck_mounts_at = mounts::explain(context, &job.owner, unfinished, now).await;
+    let known = context
+        .memory
+        .with(&job.owner.uid, |memory| memory.mount_events.take());
+    let (recheck_mounts_at, mount_events) =
+        mounts::explain(&context.api, &job.owner, unfinished, known, now).await;
     let refused = context.memory.with(&job.owner.uid, |memory| {
+        memory.mount_events = mount_events;
         memory.observe_generation(job.owner.generation);
         memory.fill_waiting_since(launcher_pods.iter_mut().chain(&mut workers), now);
         memory.refusals()
@@ -250,6 +247,18 @@ impl NameLookup<'_> {
                 self.context.cache.request_kind(&kind);
                 self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
             }
+        }
+    }
+
+    /// The key Secret, unless somebody else holds its name.
+    fn key_secret(&mut self, job: &Job, known: Slot<Key>) -> Slot<Key> {
+        let site = &self.context.site;
+        let name = ObjectKey::new(&self.owner.namespace, &job.key_name(site));
+        match known {
+            Slot::Absent if job.needs_key(site) && self.is_taken(&Kind::Secret, &name) => {
+                Slot::Foreign
+            }
+            known => known,
         }
     }
 

@@ -35,7 +35,11 @@ impl Priorities {
             Ok(value) => value,
             Err(error) if error.code() == Some(404) => None,
             Err(error) => {
-                tracing::warn!(class, error = chain(&error), "cannot read the priority class");
+                tracing::warn!(
+                    class,
+                    error = chain(&error),
+                    "cannot read the priority class"
+                );
                 // Without an answer, the last one stays valid.
                 return self.lock().get(class).and_then(|(value, _)| *value);
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::runtime::controller::Action as Requeue;
 
 use crate::api_error::Retry;
+use crate::backoff::doubled;
 use crate::context::{Context, label};
 use crate::error::{Error, chain};
-use crate::memory::doubled;
 use crate::wire::UserJob;
 
 /// The delay after a 429 or 503, or after a pass that ended with work left.

@@ -9,10 +9,8 @@ use anyhow::{bail, ensure};
 use dialects::RESOURCES;
 use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
-use planner::site::Site;
 use tokio::task::JoinSet;
 
 use crate::admin::{self, Health};
@@ -28,6 +26,7 @@ use crate::pending_jobs::PendingJobs;
 use crate::priorities::Priorities;
 use crate::reconcile::reconcile;
 use crate::retry::error_policy;
+use crate::scope::Scope;
 use crate::watch::{self, Watch};
 use crate::wire::{ObjectKey, UserJob};
 use crate::{connect, signal, wire};
@@ -38,19 +37,6 @@ const GRACE: Duration = Duration::from_secs(8);
 const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
 
 type Stop = Shared<BoxFuture<'static, ()>>;
-
-/// Which jobs the operator reconciles, and how.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// Settings that change the objects of jobs.
-    pub site: Site,
-    /// One namespace, or all.
-    pub namespace: Option<String>,
-    /// Jobs reconciled at once.
-    pub concurrency: u16,
-    /// The time.
-    pub clock: fn() -> Timestamp,
-}
 
 /// Runs until a signal stops it, or until the lease is lost.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
@@ -186,7 +172,7 @@ impl Operator {
 }
 
 /// Never returns, not even for an empty set of watches.
-async fn for_ever<T>(watches: impl Future<Output = T>) {
+async fn forever<T>(watches: impl Future<Output = T>) {
     watches.await;
     std::future::pending().await
 }

@@ -18,12 +18,12 @@ use planner::Kind;
 use planner::site::GangScheduler;
 
 use crate::api::{Api, Target};
+use crate::backoff::WatchBackoff;
 use crate::cache::Cache;
 use crate::error::chain;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object_index::ObjectIndex;
-use crate::watch_backoff::WatchBackoff;
 use crate::wire::{self, IntoChild, ObjectKey, UserJob};
 
 /// A page is held in memory twice while it is read, and jobs are kept whole.
@@ -159,14 +159,14 @@ impl Watch {
             name: &key.name,
         };
         loop {
-            match self.api.get(target).await {
-                Ok(text) => {
+            match self.api.find(target).await {
+                Ok(Some(text)) => {
                     if let Ok(child) = wire::child(kind, &text) {
                         self.cache.update(kind, &key, |index| index.response(child));
                     }
                     return;
                 }
-                Err(error) if error.code() == Some(404) => {
+                Ok(None) => {
                     return self
                         .cache
                         .update(kind, &key, |index| index.absent(&key, None));
@@ -304,7 +304,12 @@ fn log_watch_error(kind: &str, error: &watcher::Error) {
             message,
             ..
         }) => {
-            tracing::warn!(code, reason, message, "the API server refused the watch of {kind}");
+            tracing::warn!(
+                code,
+                reason,
+                message,
+                "the API server refused the watch of {kind}"
+            );
         }
         None => tracing::warn!(error = chain(error), "watch of {kind} was interrupted"),
     }
