@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_verdict_is_read_back() {
-        for &verdict in RunVerdict::ALL {
+        for verdict in RunVerdict::ALL {
             assert_eq!(RunVerdict::from_text(verdict.as_str()), Some(verdict));
         }
     }

@@ -9,36 +9,21 @@ mod launchers;
 pub use launchers::{HYDRA, INTEL, ORTE, PRRTE};
 
 use crate::files::{HOSTFILE_HYDRA, HOSTFILE_OPENMPI};
+use crate::vocabulary::vocabulary;
 
-/// A family of MPI implementations, as jobs name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mpi {
-    /// Open MPI 4 (ORTE) and 5 (PRRTE).
-    OpenMpi,
-    /// MPICH and others that use its Hydra.
-    Mpich,
-    /// Intel MPI.
-    Intel,
+vocabulary! {
+    /// A family of MPI implementations, under the name that users write.
+    pub enum Mpi {
+        /// Open MPI 4 (ORTE) and 5 (PRRTE).
+        OpenMpi = "OpenMPI",
+        /// MPICH and others that use its Hydra.
+        Mpich = "MPICH",
+        /// Intel MPI.
+        Intel,
+    }
 }
 
 impl Mpi {
-    /// All families.
-    pub const ALL: [Self; 3] = [Self::OpenMpi, Self::Mpich, Self::Intel];
-
-    /// The family's name in the APIs that let users choose it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "OpenMPI",
-            Self::Mpich => "MPICH",
-            Self::Intel => "Intel",
-        }
-    }
-
-    /// The family of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mpi| mpi.name() == name)
-    }
-
     /// Its launchers, the one of the oldest version first.
     pub const fn launchers(self) -> &'static [&'static MpiLauncher] {
         match self {
@@ -226,32 +211,17 @@ impl RankWrapper {
     }
 }
 
-/// How a host list states how many ranks a host takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostListSyntax {
-    /// `HOST slots=N`.
-    Slots,
-    /// `HOST:N`.
-    Colon,
+vocabulary! {
+    /// How a host list states how many ranks a host takes, as a value of [`crate::env::LISTS_SYNTAX`].
+    pub enum HostListSyntax {
+        /// `HOST slots=N`.
+        Slots = "slots",
+        /// `HOST:N`.
+        Colon = "colon",
+    }
 }
 
 impl HostListSyntax {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Slots, Self::Colon];
-
-    /// Its name, as a value of [`crate::env::LISTS_SYNTAX`].
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Slots => "slots",
-            Self::Colon => "colon",
-        }
-    }
-
-    /// The syntax of a name.
-    pub fn from_text(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|syntax| syntax.as_str() == name)
-    }
-
     /// Name of the host list that has this syntax whatever the job's MPI is.
     pub const fn file(self) -> &'static str {
         match self {
@@ -281,13 +251,13 @@ mod tests {
     #[test]
     fn names_and_syntaxes_are_read_back() {
         for mpi in Mpi::ALL {
-            assert_eq!(Mpi::from_name(mpi.name()), Some(mpi));
+            assert_eq!(Mpi::from_text(mpi.as_str()), Some(mpi));
             assert!(!mpi.launchers().is_empty(), "{mpi:?}");
         }
         for syntax in HostListSyntax::ALL {
             assert_eq!(HostListSyntax::from_text(syntax.as_str()), Some(syntax));
         }
-        assert_eq!(Mpi::from_name("openmpi"), None);
+        assert_eq!(Mpi::from_text("openmpi"), None);
     }
 
     /// All launchers' variables are set at once, so one of another launcher must not have another

@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn every_word_is_read_back_and_has_advice() {
-        for &reason in Reason::ALL {
+        for reason in Reason::ALL {
             assert_eq!(Reason::from_text(reason.as_str()), Some(reason));
             let advice = reason.advice();
             assert!(advice.len() > 10 && !advice.ends_with('.'), "{advice}");
@@ -262,7 +262,7 @@ mod tests {
     /// Clients match these words in status and events.
     #[test]
     fn the_words_are_the_ones_that_clients_know() {
-        let words: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        let words = Reason::ALL.map(Reason::as_str);
         assert_eq!(
             words.join(" "),
             "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_job_that_ended_is_somebodys_fault() {
-        for &reason in Reason::ALL {
+        for reason in Reason::ALL {
             let ended = reason.stage() == Stage::Ended;
             assert!(!ended || reason.fault().is_some(), "{}", reason.as_str());
         }

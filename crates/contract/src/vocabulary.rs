@@ -1,32 +1,36 @@
-//! Enums whose variants are words that programs and people read. The word is the variant's name, so a
-//! word cannot be spelled in two ways; renaming a variant changes what clients see.
+//! Enums whose variants are words that programs and people read. A word is the variant's name unless
+//! another is given, and is spelled nowhere else; renaming a variant changes what clients see.
 
-/// Declares an enum with its list of words, its writer and its reader.
+/// Declares an enum with the list of its variants, its writer and its reader.
 macro_rules! vocabulary {
-    ($(#[$about:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident,)+ }) => {
+    ($(#[$about:meta])* pub enum $name:ident {
+        $($(#[$doc:meta])* $variant:ident $(= $word:literal)?,)+
+    }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
-            $($(#[$doc])* $word,)+
+            $($(#[$doc])* $variant,)+
         }
 
         impl $name {
             /// All variants, in the order of their declaration.
-            pub const ALL: &[Self] = &[$(Self::$word),+];
+            pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
 
             /// The word.
-            pub fn as_str(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$word => stringify!($word),)+
+                    $(Self::$variant => vocabulary!(@word $variant $($word)?),)+
                 }
             }
 
             /// The variant that a word stands for.
             pub fn from_text(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+                Self::ALL.into_iter().find(|known| known.as_str() == word)
             }
         }
     };
+    (@word $variant:ident) => { stringify!($variant) };
+    (@word $variant:ident $word:literal) => { $word };
 }
 
 pub(crate) use vocabulary;

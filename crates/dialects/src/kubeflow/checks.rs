@@ -15,8 +15,11 @@ pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
 /// In alphabetical order, as messages list them.
-pub(crate) const MPIS: [&str; Mpi::ALL.len()] =
-    [Mpi::Intel.name(), Mpi::Mpich.name(), Mpi::OpenMpi.name()];
+pub(crate) const MPIS: [&str; Mpi::ALL.len()] = [
+    Mpi::Intel.as_str(),
+    Mpi::Mpich.as_str(),
+    Mpi::OpenMpi.as_str(),
+];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The workers' entry.

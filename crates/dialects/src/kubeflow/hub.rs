@@ -73,7 +73,7 @@ pub(crate) fn owner(job: &MpiJob) -> Owner {
 
 /// `mpiImplementation`.
 pub(crate) fn mpi(job: &MpiJob) -> Mpi {
-    Mpi::from_name(&job.spec.mpi_implementation).unwrap_or(Mpi::OpenMpi)
+    Mpi::from_text(&job.spec.mpi_implementation).unwrap_or(Mpi::OpenMpi)
 }
 
 /// `launcherCreationPolicy`.

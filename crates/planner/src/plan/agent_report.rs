@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_the_agent_writes_is_what_is_read() {
-        for &verdict in RunVerdict::ALL {
+        for verdict in RunVerdict::ALL {
             let full = report(verdict);
             let bare = AgentReport {
                 signal: None,
