@@ -31,8 +31,8 @@ struct Replica<'a> {
 
 /// Writes both.
 pub(super) fn write(draft: &mut StatusDraft<'_>, planned: &Status) {
-    // Pods that do not exist were deleted on purpose.
-    let gone = draft.is_over || planned.suspended;
+    // Nobody creates pods of it: those that do not exist were deleted, or never existed.
+    let gone = draft.is_over || planned.outcome.is_some() || planned.suspended;
     let known = known_uids(&draft.status);
     let name = draft.name();
     let replica = |name: String| Replica {

@@ -116,7 +116,7 @@ fn a30_a31_tasks_and_aggregate_tell_of_every_pod() {
         "uid": "uid-mpi-example-worker-2", "containers": []});
     assert_eq!(*third, expected, "T6");
     let counted =
-        |run: &Scenario| ["creating", "pending", "running"].map(|name| aggregate(&run, name));
+        |run: &Scenario| ["creating", "pending", "running"].map(|name| aggregate(run, name));
     assert_eq!(counted(&run), [0, 0, 6]);
     assert_eq!(
         run.status()["aggregate"]
@@ -139,4 +139,16 @@ fn an_invalid_edit_does_not_forget_when_the_job_started() {
     run.reconcile();
     assert_eq!(run.status()["muster"]["reason"], "Invalid");
     assert_eq!(run.status()["muster"]["startTime"], started);
+}
+
+#[test]
+fn nothing_is_being_created_for_a_job_that_has_ended() {
+    let mut run = scenario(with(|job| {
+        job["spec"]["muster"] = json!({"startupTimeoutSeconds": 30});
+    }));
+    run.reconcile();
+    assert_eq!(aggregate(&run, "creating"), 1, "the launcher");
+    run.at(30).reconcile();
+    assert_eq!(run.status()["phase"], "Failed");
+    assert_eq!(aggregate(&run, "creating"), 0);
 }
