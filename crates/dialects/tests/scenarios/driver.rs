@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use dialects::{Dialect, Finding, Report, Urgency};
+use dialects::{Dialect, FieldError, Finding, Report, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use planner::fixtures::{noon, pod, world};
 use planner::observed::{Exit, LauncherEnd, Pod, PodPhase, Refusal, Slot};
@@ -78,26 +78,39 @@ impl Scenario {
     /// One pass of the operator.
     pub(crate) fn reconcile(&mut self) -> Report {
         self.transcript.time(self.began, self.world.now);
-        let job = match (self.dialect.lower)(&self.stored) {
-            Ok(job) => job,
-            Err(errors) => {
-                self.transcript.invalid(&errors);
-                return self.report(&Finding::Invalid(&errors));
-            }
-        };
-        self.world.job = job;
-        self.world.recorded = (self.dialect.recorded)(&self.stored);
+        if let Err(errors) = self.observe() {
+            self.transcript.invalid(&errors);
+            return self.report(&Finding::Invalid(&errors));
+        }
         let plan = self.come_to_rest();
         self.transcript.plan(self.began, &plan);
-        if self.world.job.owner.deleting {
-            // The operator writes no status into a job that is being deleted.
-            return Report {
-                status: self.stored["status"].clone(),
-                urgency: Urgency::Unchanged,
-                events: Vec::new(),
-            };
-        }
-        self.report(&Finding::Planned(&plan.status))
+        self.report_plan(&plan)
+    }
+
+    /// Takes over what is stored.
+    fn observe(&mut self) -> Result<(), Vec<FieldError>> {
+        self.world.job = (self.dialect.lower)(&self.stored)?;
+        self.world.recorded = (self.dialect.recorded)(&self.stored);
+        Ok(())
+    }
+
+    /// What the operator would do now.
+    pub(crate) fn plan(&mut self) -> Plan {
+        let observed = self.observe();
+        observed.unwrap_or_else(|errors| panic!("{errors:?}"));
+        self.lawful_plan()
+    }
+
+    /// Half a pass: the operator stops after its first plan, without a report.
+    pub(crate) fn carry_out_one_plan(&mut self) {
+        let plan = self.plan();
+        self.try_out(plan);
+    }
+
+    /// The other half: a report of what is true now.
+    pub(crate) fn record(&mut self) {
+        let plan = self.plan();
+        self.report_plan(&plan);
     }
 
     /// Reconciles as the operator does when its own writes wake it: until the status stays as it is.
@@ -119,28 +132,36 @@ impl Scenario {
 
     fn come_to_rest(&mut self) -> Plan {
         for _ in 0..=ROUNDS_MAX {
-            let plan = planner::plan(&self.world);
-            let broken = planner::check::violations(&self.world, &plan);
-            assert_eq!(broken, [""; 0], "\n{}", self.transcript);
+            let plan = self.lawful_plan();
             if plan.steps.is_empty() {
                 return plan;
             }
-            let (plan, refused) = self.judge(plan);
-            self.carry_out(&plan);
-            if let Some(refusal) = refused {
-                self.actions += 1;
-                self.transcript.refusal(&refusal);
-                self.world
-                    .refused
-                    .retain(|old| !is_of(old, &refusal.kind, &refusal.name));
-                self.world.refused.push(refusal);
-            }
+            self.try_out(plan);
         }
         let plan = planner::plan(&self.world);
         panic!(
             "not at rest after {ROUNDS_MAX} rounds, still to do: {:?}\n{}",
             plan.steps, self.transcript
         );
+    }
+
+    fn lawful_plan(&self) -> Plan {
+        let plan = planner::plan(&self.world);
+        let broken = planner::check::violations(&self.world, &plan);
+        assert_eq!(broken, [""; 0], "\n{}", self.transcript);
+        plan
+    }
+
+    fn try_out(&mut self, plan: Plan) {
+        let (plan, refused) = self.judge(plan);
+        self.carry_out(&plan);
+        if let Some(refusal) = refused {
+            self.actions += 1;
+            self.transcript.refusal(&refusal);
+            let same = |old: &Refusal| is_of(old, &refusal.kind, &refusal.name);
+            self.world.refused.retain(|old| !same(old));
+            self.world.refused.push(refusal);
+        }
     }
 
     /// What the API server lets the operator do of a plan: a refusal ends it after the step.
@@ -193,6 +214,18 @@ impl Scenario {
                 incarnate(&mut self.incarnations, pod, now);
             }
         }
+    }
+
+    /// The operator writes no status into a job that is being deleted.
+    fn report_plan(&mut self, plan: &Plan) -> Report {
+        if self.world.job.owner.deleting {
+            return Report {
+                status: self.stored["status"].clone(),
+                urgency: Urgency::Unchanged,
+                events: Vec::new(),
+            };
+        }
+        self.report(&Finding::Planned(&plan.status))
     }
 
     /// Writes the status. A minute later there must be nothing to add.
@@ -365,17 +398,13 @@ impl Scenario {
             let makes_pods = matches!(object.kind, Kind::Job | Kind::StatefulSet);
             makes_pods && pod.starts_with(&object.name)
         };
-        let mut created = self.created.iter();
-        let body = match created.rfind(of_pod) {
-            Some(object) => &object.body,
-            None => {
-                let object = self.created.iter().rfind(maker);
-                &object.expect("a plan created the pod or its maker").body["spec"]["template"]
-            }
-        };
-        let container = body["spec"]["containers"][0]["name"].as_str();
+        let own = self.created.iter().rfind(of_pod).map(|object| &object.body);
+        let made = self.created.iter().rfind(maker);
+        let body = own.or(made.map(|object| &object.body["spec"]["template"]));
+        // A pod that no plan asked for has a container as well.
+        let container = body.and_then(|body| body["spec"]["containers"][0]["name"].as_str());
         Exit {
-            container: container.expect("containers have names").to_owned(),
+            container: container.unwrap_or("main").to_owned(),
             code,
             reason: if code == 0 { "Completed" } else { "Error" }.to_owned(),
             message: words.to_owned(),

@@ -4,7 +4,10 @@
 mod bdap;
 mod driver;
 mod flyte;
+mod generated;
+mod laws;
 mod openmpi;
+#[expect(clippy::disallowed_methods, reason = "scripts are files")]
 mod scripts;
 mod t9k;
 mod transcript;

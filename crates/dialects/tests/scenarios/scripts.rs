@@ -213,7 +213,7 @@ fn happen(scenario: &mut Scenario, words: &[&str]) -> bool {
 }
 
 /// The field with this path, which begins with `spec`.
-fn at_path<'a>(spec: &'a mut Value, path: &str) -> &'a mut Value {
+pub(crate) fn at_path<'a>(spec: &'a mut Value, path: &str) -> &'a mut Value {
     let mut parts = path.split('.');
     assert_eq!(parts.next(), Some("spec"), "{path}");
     parts.fold(spec, |value, part| match part.parse::<usize>() {

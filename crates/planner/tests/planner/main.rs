@@ -15,7 +15,6 @@
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `worker_set`: jobs whose workers a StatefulSet makes
-//! - `laws`: properties that hold for every job and every history
 
 mod account;
 mod agent;
@@ -27,7 +26,6 @@ mod gang;
 mod golden;
 mod hosts;
 mod launcher;
-mod laws;
 mod own_pods;
 mod pods;
 mod start;
