@@ -211,12 +211,12 @@ impl<'v> PodView<'v> {
 /// The first line of a termination message. The agent writes one line of JSON, which has a message
 /// for people.
 fn sentence(message: &str) -> String {
-    let line = message.lines().find(|line| !line.is_empty());
-    let line = line.unwrap_or_default();
-    let agent: Option<Value> = serde_json::from_str(line).ok();
-    match agent.filter(|agent| agent.get("muster").is_some()) {
-        Some(agent) => agent["message"].as_str().unwrap_or("").to_owned(),
-        None => line.to_owned(),
+    match planner::read_agent_report(message) {
+        Some(report) => report.message,
+        None => {
+            let line = message.lines().find(|line| !line.is_empty());
+            line.unwrap_or_default().to_owned()
+        }
     }
 }
 

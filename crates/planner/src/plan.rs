@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 
+pub use self::agent_report::read_agent_report;
 use self::situation::Situation;
 use crate::action::Action;
 use crate::observed::Observed;

@@ -1,6 +1,7 @@
 //! The status that clients of kubeflow.org's MPIJob read, as far as all versions write the same: its
 //! reasons, and what is read back of it.
 
+use contract::Reason;
 use jiff::Timestamp;
 use planner::{Outcome, Recorded};
 use serde_json::Value;
@@ -41,8 +42,8 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
 
 /// The reason of the event for what blocks a job.
 pub(crate) fn obstacle_reason(reason: &str) -> &str {
-    match reason {
-        "NameTaken" => "ErrResourceExists",
+    match Reason::from_text(reason) {
+        Some(Reason::NameTaken) => "ErrResourceExists",
         _ => REASON_FAILED,
     }
 }

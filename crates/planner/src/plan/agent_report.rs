@@ -9,7 +9,7 @@ use crate::observed::{Observed, Pod};
 
 /// The report of the pod's agent, if there is one.
 pub(crate) fn of_pod(pod: &Pod) -> Option<AgentReport> {
-    read(&pod.exit.as_ref()?.message)
+    read_agent_report(&pod.exit.as_ref()?.message)
 }
 
 /// A run that exited with 0 on fewer hosts than asked for: a retry would end the same way.
@@ -19,7 +19,7 @@ pub(crate) fn of_undistributed(observed: &Observed) -> Option<AgentReport> {
 }
 
 /// The report in a termination message, in a version that we know.
-fn read(message: &str) -> Option<AgentReport> {
+pub fn read_agent_report(message: &str) -> Option<AgentReport> {
     let line = message.lines().find(|line| line.starts_with('{'))?;
     let report: Map<String, Value> = serde_json::from_str(line).ok()?;
     let text = |key: &str| report.get(key).and_then(Value::as_str);
@@ -83,7 +83,7 @@ mod tests {
                 ..full.clone()
             };
             for written in [full, bare] {
-                assert_eq!(read(&written.to_json()), Some(written));
+                assert_eq!(read_agent_report(&written.to_json()), Some(written));
             }
         }
     }
@@ -99,7 +99,7 @@ mod tests {
         };
         let line = long.to_json();
         assert!(line.len() <= TERMINATION_BYTES_MAX, "{}", line.len());
-        let read = read(&line).unwrap();
+        let read = read_agent_report(&line).unwrap();
         assert_eq!(read.lost.len(), 16);
         assert!(long.message.starts_with(&read.message) && !read.message.is_empty());
     }
