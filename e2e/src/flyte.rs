@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::operator::repository;
 
-/// The template of a task, in a file.
+/// The template of a task, in a file, with what flytekit wrote beside it.
 #[derive(Debug)]
 pub struct Template {
-    file: PathBuf,
+    directory: PathBuf,
 }
 
 /// What Flyte makes of a job's status.
@@ -34,34 +34,40 @@ pub struct Phase {
 impl Template {
     /// A task of `e2e/flyte/tasks.py` that runs in this image.
     pub fn of_task(task: &str, image: &str) -> Result<Self> {
-        let tasks = repository().join("e2e/flyte/tasks.py");
+        static COUNT: AtomicUsize = AtomicUsize::new(1);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("muster-flyte-{}-{count}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).with_context(|| format!("making {}", directory.display()))?;
+        let template = Self { directory };
         let output = Command::new(program("MUSTER_E2E_FLYTEKIT")?)
-            .arg(&tasks)
+            .arg(repository().join("e2e/flyte/tasks.py"))
             .args([task, image])
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("TMPDIR", &template.directory)
             .output()
             .context("starting flytekit")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("flytekit does not serialise task {task}: {said}");
         }
-        static COUNT: AtomicUsize = AtomicUsize::new(1);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("muster-e2e-{}-{count}.pb", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        fs::write(&file, output.stdout).with_context(|| format!("writing {}", file.display()))?;
-        Ok(Self { file })
+        fs::write(template.file(), output.stdout).context("writing a template")?;
+        Ok(template)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("template.pb")
     }
 
     /// The job that Flyte would create.
     pub fn build(&self, namespace: &str, name: &str) -> Result<Value> {
-        let file = self.file.to_string_lossy();
-        call(&["build", &file, namespace, name], None)
+        let file = self.file();
+        call(&["build", &file.to_string_lossy(), namespace, name], None)
     }
 
     /// The phase of the task whose job this is. Flyte gives up on a task whose phase is an error.
     pub fn phase(&self, job: &Value) -> Result<Phase> {
-        let said = call(&["phase", &self.file.to_string_lossy()], Some(job))?;
+        let said = call(&["phase", &self.file().to_string_lossy()], Some(job))?;
         let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
         Ok(Phase {
             phase: text("phase").trim_start_matches("Phase").to_owned(),
@@ -73,8 +79,7 @@ impl Template {
 
 impl Drop for Template {
     fn drop(&mut self) {
-        // A file that stays in a folder for temporary ones harms nobody.
-        drop(fs::remove_file(&self.file));
+        drop(fs::remove_dir_all(&self.directory));
     }
 }
 
