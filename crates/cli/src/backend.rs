@@ -121,8 +121,7 @@ impl Backend {
                 ),
             )),
             _ => {
-                let names: Vec<String> =
-                    found.iter().map(crate::verbs::render::typed_name).collect();
+                let names: Vec<String> = found.iter().map(manifest::typed_name).collect();
                 let text = format!(
                     "{} have the same name; use one of these instead of {short}",
                     names.join(" and ")
@@ -201,7 +200,7 @@ impl Backend {
     pub(crate) async fn create(&self, object: &Value, dry_run: bool) -> Result<Value> {
         let client = self.live()?;
         let namespace = manifest::namespace(object).unwrap_or(&self.namespace);
-        let name = crate::verbs::render::typed_name(object);
+        let name = manifest::typed_name(object);
         let doing = format!("create {name} in namespace {namespace}");
         let (version, kind) = (
             manifest::text(object, "apiVersion"),

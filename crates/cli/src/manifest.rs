@@ -142,3 +142,13 @@ pub(crate) fn name(object: &Value) -> &str {
 pub(crate) fn namespace(object: &Value) -> Option<&str> {
     object.pointer("/metadata/namespace")?.as_str()
 }
+
+/// `TYPE/NAME`, as kubectl prints it.
+pub(crate) fn typed_name(object: &Value) -> String {
+    let kind = text(object, "kind").to_lowercase();
+    let version = text(object, "apiVersion");
+    let group = version
+        .split_once('/')
+        .map(|(group, _)| format!(".{group}"));
+    format!("{kind}{}/{}", group.unwrap_or_default(), name(object))
+}

@@ -14,7 +14,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::local::runner::{log, log_path};
+use crate::local::cluster::Objects;
+use crate::local::runner::log;
 use crate::view::JobView;
 
 /// Runs that are remembered.
@@ -227,11 +228,11 @@ fn abandon(job: &mut Value) {
 
 impl Record {
     /// Of these objects.
-    pub(crate) fn of(jobs: Vec<Value>, pods: Vec<Value>, events: Vec<Value>) -> Self {
+    pub(crate) fn of(objects: Objects) -> Self {
         Self {
-            jobs,
-            pods,
-            events,
+            jobs: objects.jobs,
+            pods: objects.pods,
+            events: objects.events,
             directory: PathBuf::new(),
         }
     }
@@ -249,55 +250,9 @@ impl Record {
     pub(crate) fn log(&self, pod: &Value, params: &LogParams) -> Result<Vec<u8>> {
         let pod = PodRef::of(pod);
         let container = params.container.as_deref().unwrap_or_default();
-        let path = log_file(&self.directory, &pod, container, params.previous);
+        let path = log::last(&self.directory, &pod, container, params.previous);
         let path =
             path.with_context(|| format!("container {container} of {} has no log", pod.name))?;
-        Ok(select(&log::read(&path)?, params))
+        Ok(log::select(&log::read(&path)?, params))
     }
-}
-
-/// The file of the last start of a container, or of the one before.
-pub(crate) fn log_file(
-    directory: &Path,
-    pod: &PodRef,
-    container: &str,
-    previous: bool,
-) -> Option<PathBuf> {
-    let mut attempt = 0;
-    while log_path(directory, pod, container, attempt + 1).exists() {
-        attempt += 1;
-    }
-    let attempt = if previous {
-        attempt.checked_sub(1)?
-    } else {
-        attempt
-    };
-    let path = log_path(directory, pod, container, attempt);
-    path.exists().then_some(path)
-}
-
-/// The lines that were asked for.
-pub(crate) fn select(lines: &[log::Line], params: &LogParams) -> Vec<u8> {
-    let oldest = params.since_seconds.map(|secs| {
-        jiff::Timestamp::now()
-            .saturating_sub(jiff::SignedDuration::from_secs(secs))
-            .map_or_else(|_| String::new(), |time| format!("{time:.9}"))
-    });
-    let lines: Vec<&log::Line> = lines
-        .iter()
-        .filter(|line| oldest.as_ref().is_none_or(|oldest| line.at >= *oldest))
-        .collect();
-    let tail = params
-        .tail_lines
-        .and_then(|tail| usize::try_from(tail).ok());
-    let from = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
-    let mut text = Vec::new();
-    for line in &lines[from..] {
-        if params.timestamps {
-            text.extend_from_slice(line.at.as_bytes());
-            text.push(b' ');
-        }
-        text.extend_from_slice(&line.text);
-    }
-    text
 }

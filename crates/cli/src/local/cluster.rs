@@ -24,7 +24,6 @@ use tokio::task::JoinHandle;
 use super::host;
 use super::runner::config_source::{ConfigLookup, ConfigSource};
 use super::runner::{AGENT_IMAGE, Runner, Settings, Tee, live_logs, log};
-use crate::state;
 
 /// How often volumes are compared with their ConfigMaps and Secrets.
 const REFRESH: Duration = Duration::from_secs(2);
@@ -137,7 +136,7 @@ impl Local {
     }
 
     /// The objects that are recorded for later commands.
-    pub(crate) fn record(&self) -> state::Record {
+    pub(crate) fn objects(&self) -> Objects {
         let all = |path: &str| {
             let list = read(&self.shared, path).unwrap_or_default();
             list["items"].as_array().cloned().unwrap_or_default()
@@ -154,8 +153,20 @@ impl Local {
                 job
             })
         });
-        state::Record::of(jobs.collect(), all("/api/v1/pods"), all("/api/v1/events"))
+        Objects {
+            jobs: jobs.collect(),
+            pods: all("/api/v1/pods"),
+            events: all("/api/v1/events"),
+        }
     }
+}
+
+/// What there is to record.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) jobs: Vec<Value>,
+    pub(crate) pods: Vec<Value>,
+    pub(crate) events: Vec<Value>,
 }
 
 fn client(shared: &Shared) -> Client {
@@ -261,8 +272,7 @@ fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
         timestamps: query.timestamps,
         ..LogParams::default()
     };
-    let Some(path) = state::log_file(&directory, &query.pod, &query.container, query.previous)
-    else {
+    let Some(path) = log::last(&directory, &query.pod, &query.container, query.previous) else {
         return Box::pin(stream::empty());
     };
     // Checked before reading: lines that are written after this check are found by the next read.
@@ -274,7 +284,7 @@ fn open_log(directory: PathBuf, query: LogQuery) -> LogStream {
         running,
     };
     let first = log::read(&start.path)
-        .map(|lines| state::select(&lines, &start.params))
+        .map(|lines| log::select(&lines, &start.params))
         .unwrap_or_default();
     let limit = query
         .limit_bytes
@@ -321,7 +331,7 @@ impl LogReader {
             timestamps: self.params.timestamps,
             ..LogParams::default()
         };
-        Some(state::select(&lines, &params)).filter(|text| !text.is_empty())
+        Some(log::select(&lines, &params)).filter(|text| !text.is_empty())
     }
 }
 

@@ -7,20 +7,20 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::runner::container::Chunk;
 use super::runner::log::Stream;
+use super::runner::request::Chunk;
 
 /// Chunks that are buffered before the program has to wait.
 const CHUNKS_MAX: usize = 16;
 
 /// The thread that writes, and the channel to it.
-pub(crate) struct Output {
+pub(crate) struct OutputWriter {
     sender: mpsc::Sender<Chunk>,
     writer: JoinHandle<()>,
     closed: Arc<Notify>,
 }
 
-impl Output {
+impl OutputWriter {
     /// `aside` sends everything to stderr, because stdout is used for data.
     pub(crate) fn open(aside: bool) -> Self {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);

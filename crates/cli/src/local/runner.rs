@@ -5,7 +5,7 @@
 mod addresses;
 mod bare;
 pub(crate) mod config_source;
-pub(crate) mod container;
+mod container;
 mod environment;
 mod homes;
 mod isolated;
@@ -14,6 +14,7 @@ pub(crate) mod live_logs;
 pub(crate) mod log;
 mod pod;
 mod probe;
+pub(crate) mod request;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -29,10 +30,10 @@ use tokio::task::JoinSet;
 
 use self::addresses::Addresses;
 use self::config_source::ConfigLookup;
-use self::container::{Chunk, ContainerRequest};
 use self::isolated::{Holder, Network};
 pub(crate) use self::launch::AGENT_IMAGE;
 use self::pod::Pod;
+use self::request::{Chunk, ContainerRequest};
 use crate::local::stages::protocol::{Isolation, Mount};
 
 /// Settings of the runner.
@@ -309,16 +310,6 @@ impl Runner {
             let _ = fs::remove_dir_all(placed.directory);
         }
     }
-}
-
-/// Where the log of one start of a container is.
-pub(crate) fn log_path(directory: &Path, pod: &PodRef, container: &str, attempt: u32) -> PathBuf {
-    let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
-    directory
-        .join("logs")
-        .join(name)
-        .join(container)
-        .join(format!("{attempt}.log"))
 }
 
 /// An object that the pod refers to may still be created. An I/O error, such as a full disk, stays.

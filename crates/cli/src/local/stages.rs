@@ -10,6 +10,7 @@ mod namespaces;
 mod network;
 pub(crate) mod protocol;
 mod rootfs;
+mod unshare;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

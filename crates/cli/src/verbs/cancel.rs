@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use crate::args::{CancelArgs, Global};
 use crate::backend::Backend;
+use crate::manifest::typed_name;
 use crate::out;
-use crate::verbs::render::typed_name;
 use crate::view::JobView;
 
 pub(crate) async fn run(global: &Global, args: &CancelArgs) -> Result<u8> {

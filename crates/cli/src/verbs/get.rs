@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::{GetArgs, Global, Output};
 use crate::backend::Backend;
+use crate::manifest::typed_name;
 use crate::view::JobView;
 use crate::{out, table, yaml};
 
@@ -21,10 +22,7 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> Result<u8> {
     }
     let single = args.name.is_some();
     out::data(&match args.output {
-        Some(Output::Name) => jobs
-            .iter()
-            .map(|job| super::render::typed_name(job) + "\n")
-            .collect(),
+        Some(Output::Name) => jobs.iter().map(|job| typed_name(job) + "\n").collect(),
         Some(Output::Json) => format!("{:#}\n", whole(&jobs, single)),
         Some(Output::Yaml) => yaml::text(&whole(&jobs, single)),
         Some(Output::Wide) => rows(&jobs, args.all_namespaces, true),

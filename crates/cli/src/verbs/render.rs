@@ -75,22 +75,11 @@ fn shown(objects: &[Value], output: Output) -> String {
         }
         Output::Name => objects
             .iter()
-            .map(|object| typed_name(object) + "\n")
+            .map(|object| manifest::typed_name(object) + "\n")
             .collect(),
         Output::Yaml | Output::Wide => {
             let texts: Vec<String> = objects.iter().map(yaml::text).collect();
             texts.join("---\n")
         }
     }
-}
-
-/// `TYPE/NAME`, as kubectl says it.
-pub(crate) fn typed_name(object: &Value) -> String {
-    let kind = manifest::text(object, "kind").to_lowercase();
-    let version = manifest::text(object, "apiVersion");
-    let group = version
-        .split_once('/')
-        .map(|(group, _)| format!(".{group}"));
-    let name = manifest::name(object);
-    format!("{kind}{}/{name}", group.unwrap_or_default())
 }

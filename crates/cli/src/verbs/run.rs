@@ -14,9 +14,9 @@ use crate::args::{Global, LocalArgs, RunArgs};
 use crate::backend::Backend;
 use crate::exit::{self, Failure};
 use crate::follow::Follower;
-use crate::local::cluster::Local;
+use crate::local::cluster::{Local, Objects};
 use crate::local::host;
-use crate::local::output::Output;
+use crate::local::output::OutputWriter;
 use crate::local::runner::{Settings, Tee};
 use crate::local::stages::protocol::{Isolation, Mount};
 use crate::manifest::{self, Manifest};
@@ -37,11 +37,14 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     }
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
-    run.record(&Record::of(vec![job.clone()], Vec::new(), Vec::new()))?;
+    run.record(&Record::of(Objects {
+        jobs: vec![job.clone()],
+        ..Objects::default()
+    }))?;
     let settings = runner_settings(&run, &args.local_args, transport(&job) == Transport::Ssh)?;
     print_summary(global, &manifest, &job, &settings);
     print_changes(global, &added);
-    let output = Output::open(args.output.is_some());
+    let output = OutputWriter::open(args.output.is_some());
     let sender = output.sender();
     let tee: Box<Tee> = Box::new(move |pod, container| {
         let pod = PodView(pod);
@@ -64,7 +67,7 @@ struct Session<'a> {
     args: &'a RunArgs,
     run: Run,
     local: Local,
-    output: Output,
+    output: OutputWriter,
 }
 
 /// Why `muster run` stopped watching its job.
@@ -87,9 +90,9 @@ impl Session<'_> {
         }
         let mut follower = Follower::new(self.global, &backend);
         follower.shares_terminal = true;
-        let name = super::render::typed_name(job);
+        let name = manifest::typed_name(job);
         let mut ending = self.watch(&follower, &name).await?;
-        let mut record = self.local.record();
+        let mut record = Record::of(self.local.objects());
         if let Ending::Finished(Ok(job)) = &mut ending {
             // A status has whole seconds, which is coarse for a run of two.
             job["status"]["muster"]["seconds"] = tenths(began.elapsed()).into();
@@ -135,7 +138,7 @@ impl Session<'_> {
             }
         };
         let record = |_: &Value| {
-            let _ = self.run.record(&self.local.record());
+            let _ = self.run.record(&Record::of(self.local.objects()));
         };
         let finished = follower.until(name, record);
         tokio::pin!(deadline, finished);

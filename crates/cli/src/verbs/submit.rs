@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::args::{Global, Output, SubmitArgs};
 use crate::backend::Backend;
 use crate::follow::Follower;
-use crate::manifest;
-use crate::verbs::render::{checked, typed_name};
+use crate::manifest::{self, typed_name};
+use crate::verbs::render::checked;
 use crate::{out, yaml};
 
 pub(crate) async fn run(global: &Global, args: &SubmitArgs) -> Result<u8> {

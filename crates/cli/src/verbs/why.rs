@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::args::{Global, NameArgs};
 use crate::backend::Backend;
 use crate::follow;
-use crate::verbs::render::typed_name;
+use crate::manifest::typed_name;
 use crate::view::{JobView, PodView, workers};
 use crate::{manifest, out, table, verdict};
 

@@ -62,7 +62,7 @@ fn the_given_command_runs_and_its_output_is_seen() {
 #[test]
 fn a_job_that_needs_an_api_server_for_its_ranks_is_refused_before_anything_else() {
     let world = World::new("command-bdap");
-    // The file is wrong as well; that would be fixed in vain.
+    // The file is wrong as well, but correcting it would not help.
     let text = bdap().replace("numWorkers", "numWorker");
     let run = world.run(&["run", &world.file("job.yaml", &text), "--", "true"]);
     assert_eq!(run.code, 120, "{}", run.stderr);

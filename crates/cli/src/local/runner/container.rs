@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use super::live_logs::Live;
 use super::log::{self, Log, Stream};
 use super::probe::{self, Probes};
+use super::request::{Chunk, ContainerRequest};
 use crate::local::stages;
 use crate::local::stages::protocol::{Command, ContainerEvent, ContainerSpec, Isolation};
 
@@ -35,28 +36,6 @@ const FALLBACK_BYTES: usize = 2048;
 const CHUNK_BYTES: usize = 64 * 1024;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
-
-/// A piece of a program's output, on its way to whoever watches.
-#[derive(Clone, Debug)]
-pub(crate) struct Chunk {
-    pub(crate) stream: Stream,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// What others want of a running container.
-#[derive(Debug)]
-pub(crate) enum ContainerRequest {
-    /// TERM, and KILL after the grace.
-    Stop { grace_secs: u64 },
-    /// A signal to the program's process group.
-    Signal(i32),
-    /// A command beside the program; the answer is its exit code.
-    Exec {
-        words: Vec<String>,
-        timeout_secs: u64,
-        answer: oneshot::Sender<Option<i32>>,
-    },
-}
 
 /// Everything that one start needs.
 pub(crate) struct Launch {

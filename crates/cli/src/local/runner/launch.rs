@@ -14,7 +14,7 @@ use super::environment::{self, PodContext};
 use super::isolated::Holder;
 use super::pod::{Container, Pod};
 use super::probe::Probes;
-use super::{Placed, Runner, bare, homes, log_path, open_to_all, volumes};
+use super::{Placed, Runner, bare, homes, log, open_to_all, volumes};
 use crate::local::stages::protocol::{ContainerSpec, Isolation, Mount, Program};
 
 /// Where a container finds its directory for temporary files: its own, and short, because Open MPI
@@ -62,7 +62,7 @@ impl Runner {
         if self.settings.isolation == Isolation::Bare {
             bare::reach(&mut program, &mounts);
         }
-        let log = log_path(&self.settings.directory, pod_ref, name, attempt);
+        let log = log::path(&self.settings.directory, pod_ref, name, attempt);
         Ok(Launch {
             pod: pod_ref.clone(),
             container: name.to_owned(),

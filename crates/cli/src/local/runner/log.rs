@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use kube::api::LogParams;
+use minicluster::kubelet::PodRef;
 
 /// Size at which a file is put aside, and how many are kept: the kubelet's defaults.
 const FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
@@ -124,6 +126,61 @@ fn aside(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     name.into()
+}
+
+/// Where the log of one start of a container is.
+pub(crate) fn path(directory: &Path, pod: &PodRef, container: &str, attempt: u32) -> PathBuf {
+    let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
+    directory
+        .join("logs")
+        .join(name)
+        .join(container)
+        .join(format!("{attempt}.log"))
+}
+
+/// The file of the last start of a container, or of the one before.
+pub(crate) fn last(
+    directory: &Path,
+    pod: &PodRef,
+    container: &str,
+    previous: bool,
+) -> Option<PathBuf> {
+    let mut attempt = 0;
+    while path(directory, pod, container, attempt + 1).exists() {
+        attempt += 1;
+    }
+    let attempt = if previous {
+        attempt.checked_sub(1)?
+    } else {
+        attempt
+    };
+    Some(path(directory, pod, container, attempt)).filter(|path| path.exists())
+}
+
+/// The lines that were asked for.
+pub(crate) fn select(lines: &[Line], params: &LogParams) -> Vec<u8> {
+    let oldest = params.since_seconds.map(|secs| {
+        Timestamp::now()
+            .saturating_sub(jiff::SignedDuration::from_secs(secs))
+            .map_or_else(|_| String::new(), |time| format!("{time:.9}"))
+    });
+    let lines: Vec<&Line> = lines
+        .iter()
+        .filter(|line| oldest.as_ref().is_none_or(|oldest| line.at >= *oldest))
+        .collect();
+    let tail = params
+        .tail_lines
+        .and_then(|tail| usize::try_from(tail).ok());
+    let from = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+    let mut text = Vec::new();
+    for line in &lines[from..] {
+        if params.timestamps {
+            text.extend_from_slice(line.at.as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(&line.text);
+    }
+    text
 }
 
 /// A stored line.

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{interval, sleep, timeout};
 
-use super::container::ContainerRequest;
 use super::pod::{Container, GRACE_SECS};
+use super::request::ContainerRequest;
 use crate::local::stages::CONNECT;
 
 /// Longest time between two checks before the first success: on this machine a check costs little,

@@ -133,7 +133,7 @@ impl World {
     }
 
     fn log(&self, object: &Value) -> String {
-        let path = log_path(&self.directory, &PodRef::of(object), "main", 0);
+        let path = log::path(&self.directory, &PodRef::of(object), "main", 0);
         let lines = log::read(&path).unwrap_or_default();
         let text: Vec<u8> = lines.into_iter().flat_map(|line| line.text).collect();
         String::from_utf8_lossy(&text).into_owned()

@@ -6,13 +6,11 @@
 use std::io;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use rustix::process::{Gid, Signal, Uid, set_parent_process_death_signal};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, UnshareFlags, configure_capability_in_ambient_set,
-    set_capabilities,
-};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::UnshareFlags;
 
 use super::protocol::Isolation;
+use super::unshare::{enter_new, keep_capabilities, map_ourselves};
 use super::{FIRST, network};
 
 /// Exits with the code of stage two. The runner does not read it: events travel over the socket.
@@ -78,47 +76,6 @@ fn unshare(isolation: Isolation, network: Option<&str>) -> io::Result<()> {
     // After the change of credentials, which would reset it. Until then the closed socket ends stage
     // two.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    Ok(())
-}
-
-/// Maps the user and group to themselves in the new user namespace.
-pub(super) fn map_ourselves(user: Uid, group: Gid) -> io::Result<()> {
-    std::fs::write("/proc/self/setgroups", "deny")?;
-    let same = |id: u32| format!("{id} {id} 1");
-    std::fs::write("/proc/self/uid_map", same(user.as_raw()))?;
-    std::fs::write("/proc/self/gid_map", same(group.as_raw()))
-}
-
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe because of flags that are not used here: none of these \
-              touches file descriptors or memory"
-)]
-pub(super) fn enter_new(kinds: UnshareFlags) -> io::Result<()> {
-    Ok(rustix::thread::unshare(kinds)?)
-}
-
-/// A user that is not root loses its capabilities when it executes stage two, unless they are
-/// ambient. Stage two drops them again before the program runs.
-pub(super) fn keep_capabilities() -> io::Result<()> {
-    let needed = [
-        CapabilitySet::SYS_ADMIN,
-        CapabilitySet::SYS_CHROOT,
-        CapabilitySet::DAC_OVERRIDE,
-        CapabilitySet::NET_ADMIN,
-    ];
-    let all = needed
-        .iter()
-        .fold(CapabilitySet::empty(), |sum, one| sum | *one);
-    let sets = CapabilitySets {
-        effective: all,
-        permitted: all,
-        inheritable: all,
-    };
-    set_capabilities(None, sets)?;
-    for capability in needed {
-        configure_capability_in_ambient_set(capability, true)?;
-    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use super::namespaces::{enter_new, keep_capabilities, map_ourselves};
 use super::protocol::Isolation;
+use super::unshare::{enter_new, keep_capabilities, map_ourselves};
 
 /// The bridge's own address and the width of the network.
 const BRIDGE_ADDRESS: &str = "10.88.0.1/16";
