@@ -314,7 +314,10 @@ async fn the_grace_is_given_and_then_everything_dies() {
     );
     let rude = pod(
         "r",
-        shell("trap '' TERM; setsid sleep 1000 & echo up; while :; do sleep 0.05; done"),
+        shell(&format!(
+            "trap '' TERM; setsid sleep {} & echo up; while :; do sleep 0.05; done",
+            long(1000)
+        )),
     );
     for (object, grace_secs, expected) in [(&polite, 30, 7), (&rude, 1, 137)] {
         world.start(object);
@@ -335,19 +338,19 @@ async fn the_grace_is_given_and_then_everything_dies() {
     }
     assert!(world.log(&polite).ends_with("bye\n"));
     world.close().await;
-    assert_eq!(processes_with("sleep\u{0}1000\u{0}"), 0);
+    assert_eq!(sleepers(&long(1000)), 0);
 }
 
 #[tokio::test]
 async fn daemons_that_a_program_forks_end_with_it() {
     for isolation in [isolation(), Isolation::Bare] {
         let mut world = world(&format!("daemon-{}", isolation.as_str()), isolation);
-        let script =
-            "(setsid sh -c 'exec sleep 54321' </dev/null >/dev/null 2>&1 &) ; sleep 0.2; echo done";
-        let object = pod("d", shell(script));
+        let daemon = format!("setsid sh -c 'exec sleep {}'", long(54321));
+        let script = format!("({daemon} </dev/null >/dev/null 2>&1 &) ; sleep 0.2; echo done");
+        let object = pod("d", shell(&script));
         let (code, log) = world.run(&object).await;
         assert_eq!((code, log.as_str()), (0, "done\n"));
-        assert_eq!(processes_with("sleep\u{0}54321\u{0}"), 0);
+        assert_eq!(sleepers(&long(54321)), 0);
         world.close().await;
     }
 }
@@ -356,7 +359,8 @@ async fn daemons_that_a_program_forks_end_with_it() {
 async fn a_runner_that_goes_away_takes_its_containers_along() {
     for isolation in [isolation(), Isolation::Bare] {
         let mut world = world(&format!("gone-{}", isolation.as_str()), isolation);
-        let object = pod("g", shell("sleep 65432 & exec sleep 65432"));
+        let time = long(65432);
+        let object = pod("g", shell(&format!("sleep {time} & exec sleep {time}")));
         world.start(&object);
         loop {
             if matches!(world.next().await, Report::Started { .. }) {
@@ -365,7 +369,7 @@ async fn a_runner_that_goes_away_takes_its_containers_along() {
         }
         drop(world.runner);
         let since = Instant::now();
-        while processes_with("sleep\u{0}65432\u{0}") > 0 {
+        while sleepers(&time) > 0 {
             assert!(since.elapsed() < PATIENCE);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -429,13 +433,17 @@ async fn without_namespaces_volumes_are_reached_through_words_and_variables() {
     world.close().await;
 }
 
-/// Processes whose command line begins with these words.
-fn processes_with(words: &str) -> usize {
+/// A time to sleep that no other program on this machine has: of these seconds.
+fn long(secs: u32) -> String {
+    format!("{secs}.{}", std::process::id())
+}
+
+/// Processes that sleep this long.
+fn sleepers(time: &str) -> usize {
+    let words = format!("sleep\0{time}\0");
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter(|entry| {
-            fs::read(entry.path().join("cmdline"))
-                .is_ok_and(|line| line.starts_with(words.as_bytes()))
-        })
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.starts_with(words.as_bytes()))
         .count()
 }
