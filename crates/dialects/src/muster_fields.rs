@@ -15,15 +15,15 @@ const OFF: &str = "Off";
 pub(crate) const FIELDS: &[Field] = fields! {
     "spec.muster": OBJECT.or(EmptyObject) => "Settings of muster that the API has no field for.";
     Honoured "spec.muster.elastic": BOOLEAN, "true"
-        => "The program asks for hosts while it runs, so discover_hosts.sh must follow the pods. If not set, muster looks for discover_hosts.sh in the launcher's command.";
+        => "True: the program calls discover_hosts.sh while it runs, so muster updates the script when workers start or stop. If not set, true if the launcher's command contains discover_hosts.sh.";
     Honoured "spec.muster.gate": SWITCH, r#""Off""#
         => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
-        => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Hosts are counted in transport Agent only.";
+        => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.sshPort": INT32.between(1, 65_535), "2200"
-        => "Port of the workers' sshd, which the gate connects to. If not set, the gate tries 22 and 2222.";
+        => "Port of the workers' sshd. The gate connects to it. If not set, the gate tries 22 and 2222.";
     Honoured "spec.muster.startupTimeoutSeconds": INT64.at_least(1), "30"
-        => "The job fails if its program has not started after so many seconds. No limit if not set.";
+        => "The job fails if its program has not started within this many seconds. No limit if not set.";
 };
 
 /// `transport`. What it means where it is absent differs between APIs.

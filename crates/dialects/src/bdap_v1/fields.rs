@@ -10,16 +10,16 @@ const RESTART_POLICY: Shape = TEXT.one_of(&["", "Always", "OnFailure", "Never"])
 /// The list.
 pub(super) const FIELDS: &[Field] = fields! {
     Honoured "spec.numWorkers": INT32.between(1, WORKERS_MAX).required(), "3"
-        => "How many workers: 1 to 10000. May be changed: the StatefulSet, the host list and the launcher's permissions follow.";
+        => "How many workers: 1 to 10000. May be changed: muster then updates the StatefulSet, the host list and the launcher's permissions.";
     Honoured "spec.launcherTemplate": TEMPLATE.required(), r#"{"spec": {"containers": [{"name": "l", "image": "b"}]}}"#
-        => "The launcher's pod. muster creates it when all workers are Ready. A change takes effect when the pod is deleted and created anew.";
+        => "The launcher's pod. muster creates it when all workers are Ready. A change takes effect when somebody deletes the pod, because muster then recreates it.";
     "spec.launcherTemplate.spec.restartPolicy": RESTART_POLICY => "";
     Honoured "spec.workerTemplate": TEMPLATE.required(), r#"{"spec": {"containers": [{"name": "w", "image": "b"}]}}"#
         => "The workers' pods. muster adds labels and sets restartPolicy to Always. A change replaces the pods one at a time.";
     "spec.workerTemplate.spec.restartPolicy": RESTART_POLICY => "";
     "spec.muster": OBJECT => "Settings of muster that the API has no field for.";
     Honoured "spec.muster.cleanPodPolicy": TEXT.one_of(&CLEAN_POD_POLICIES), r#""Running""#
-        => "Which workers are deleted when the launcher has ended: None, Running or All. They are created anew for the next launcher. None if not set.";
+        => "Which workers muster deletes when the launcher has ended: None, Running or All. muster recreates them for the next launcher. None if not set.";
 };
 
 const STATUS: &[Field] = fields! {

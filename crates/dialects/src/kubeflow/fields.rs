@@ -23,19 +23,19 @@ pub(crate) const COUNT: Shape = INT32.at_least(0);
 /// The list.
 pub(crate) const SHARED: &[Field] = fields! {
     Honoured "spec.slotsPerWorker": COUNT, "3"
-        => "How many MPI ranks each host runs. 1 if not set.";
+        => "How many MPI ranks a host can run. 1 if not set.";
     Honoured "spec.mpiImplementation": TEXT.one_of(&MPIS), r#""Intel""#
         => "The MPI that the program was built with. It decides the format of the host list and the launcher's environment. OpenMPI if not set.";
     Honoured "spec.launcherCreationPolicy": TEXT.one_of(&["", AT_STARTUP, WAIT_FOR_WORKERS]), r#""WaitForWorkersReady""#
         => "When the launcher is created: AtStartup, with the workers, or WaitForWorkersReady, once all workers are Ready. AtStartup if not set.";
     Honoured "spec.runLauncherAsWorker": BOOLEAN, "true"
-        => "The launcher is an MPI host too, and the first of them. False if not set.";
+        => "True: the launcher runs ranks too, as the first host of the list. False if not set.";
     Honoured "spec.sshAuthMountPath": TEXT, r#""/keys""#
         => "Where every pod mounts the job's SSH keys, in transport SSH. /root/.ssh if not set.";
     Honoured "spec.mainContainer": TEXT, r#""other""#
-        => "The container of the workers in which ranks start. The first container if not set.";
+        => "Name of the workers' container in which ranks start. The first container if not set.";
     Honoured "spec.cleanPodPolicy": CLEAN_POD_POLICY, r#""All""#
-        => "The same as runPolicy.cleanPodPolicy, which wins if both are set.";
+        => "The same as runPolicy.cleanPodPolicy, which takes precedence if both are set.";
     "spec.mpiReplicaSpecs": OBJECT.max_items(2).required()
         => "The pods of the job, by role: Launcher and Worker.";
     Checked "spec.mpiReplicaSpecs[Launcher].replicas": INT32, "2" => "Must be 1.";
@@ -49,17 +49,17 @@ pub(crate) const SHARED: &[Field] = fields! {
         => "While this is true, the job has no pods. False if not set.";
     "spec.runPolicy.schedulingPolicy": OBJECT => "Settings for a gang scheduler.";
     Honoured "spec.runPolicy.schedulingPolicy.minAvailable": COUNT, "2"
-        => "How many pods the scheduler must place at once. The launcher and all workers if not set.";
+        => "How many pods the scheduler must place at once. If not set, the launcher and all workers, or only the workers with WaitForWorkersReady.";
     Honoured "spec.runPolicy.schedulingPolicy.queue": TEXT, r#""q""#
         => "Queue of the pod group. Immutable in v1.";
     Honoured "spec.runPolicy.schedulingPolicy.minResources": Shape::of(FieldType::AnyObject), r#"{"cpu": "1"}"#
-        => "Resources that must be free for the pod group, by name, or by name under `requests`. The sum over the templates if not set.";
+        => "Resources that must be free for the pod group: quantities by resource name, optionally nested under `requests`. If not set, the sum over minAvailable pods.";
     Honoured "spec.runPolicy.schedulingPolicy.priorityClass": TEXT, r#""p""#
         => "Priority class of the pod group.";
     Honoured "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": COUNT, "9"
         => "How many seconds the scheduler may wait for the pod group.";
     Routes "spec.muster.dialect": TEXT, r#""v1""#
-        => "The API version that the job was written in. The API server sets it. Once status.muster.dialect is set, that one counts.";
+        => "The API version that the job was written in. The API server sets it. status.muster.dialect takes precedence once it is set.";
 };
 
 const STATUS: &[Field] = fields! {

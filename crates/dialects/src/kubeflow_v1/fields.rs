@@ -14,13 +14,13 @@ pub(super) const FIELDS: &[Field] = fields! {
     Honoured "spec.mpiReplicaSpecs[Worker].restartPolicy": RESTART_POLICY, r#""Always""#
         => "Never, OnFailure, Always or ExitCode (replaces a pod whose exit code is above 127). Never if not set.";
     Honoured "spec.runPolicy.cleanPodPolicy": CLEAN_POD_POLICY, r#""Running""#
-        => "Which pods, the launcher's too, are deleted when the job is over: None, Running (those that still run) or All. None if not set.";
+        => "Which pods muster deletes when the job is over, including the launcher's: None, Running (those that still run) or All. None if not set.";
     Honoured "spec.runPolicy.ttlSecondsAfterFinished": COUNT, "60"
-        => "How many seconds the job itself stays after it is over. It stays if not set.";
+        => "muster deletes the MPIJob this many seconds after it is over. Never if not set.";
     Honoured "spec.runPolicy.backoffLimit": COUNT, "2"
-        => "How often containers and pods are restarted before the job fails. No limit if not set.";
+        => "How many restarts of containers and pods are allowed before the job fails. No limit if not set.";
     Routes "spec.runPolicy.managedBy": TEXT, r#""kueue.x-k8s.io/multikueue""#
-        => "The controller that runs the job: kubeflow.org/training-operator or kubeflow.org/mpi-operator if not set. muster leaves jobs of any other controller alone. Immutable.";
+        => "The controller that runs the job: kubeflow.org/training-operator, kubeflow.org/mpi-operator, or not set. muster ignores jobs with any other value. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""SSH""#
         => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. Agent if not set.";
 };

@@ -14,13 +14,13 @@ pub(super) const FIELDS: &[Field] = fields! {
     Honoured "spec.mpiReplicaSpecs[Worker].restartPolicy": RESTART_POLICY, r#""OnFailure""#
         => "Never or OnFailure. Never if not set.";
     Honoured "spec.runPolicy.cleanPodPolicy": CLEAN_POD_POLICY, r#""Running""#
-        => "Which workers are deleted when the job is over: None, Running (those that still run) or All. None if not set.";
+        => "Which workers muster deletes when the job is over: None, Running (those that still run) or All. None if not set.";
     Honoured "spec.runPolicy.ttlSecondsAfterFinished": COUNT, "60"
-        => "How many seconds the launcher's Job stays after the job is over. It stays if not set.";
+        => "Kubernetes deletes the launcher's Job this many seconds after the job is over. Never if not set.";
     Honoured "spec.runPolicy.backoffLimit": COUNT, "2"
-        => "How often the launcher is retried before the job fails. 6 if not set.";
+        => "How many times the launcher is retried before the job fails. 6 if not set.";
     Routes "spec.runPolicy.managedBy": TEXT, r#""kueue.x-k8s.io/multikueue""#
-        => "The controller that runs the job: kubeflow.org/mpi-operator if not set. muster leaves jobs of any other controller alone. Immutable.";
+        => "The controller that runs the job: kubeflow.org/mpi-operator, or not set. muster ignores jobs with any other value. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""Agent""#
         => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. The operator's --default-transport if not set.";
     "spec.launcherCreationPolicy": TEXT.or(Text("AtStartup")) => "";

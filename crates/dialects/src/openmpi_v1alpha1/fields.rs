@@ -42,27 +42,27 @@ pub const FIELDS: &[Field] = fields! {
     Honoured "spec.init": TEXT, r#""/init.sh""#
         => "Path of the script that starts a pod. /kubeflow/openmpi/assets/init.sh if null.";
     Honoured "spec.exec": TEXT.max_length(65_536), r#""date""#
-        => "Shell command that the master runs with `sh -c` once every worker answers. sleep infinity if null.";
+        => "Shell command that the master runs with `sh -c` once every worker answers. `sleep infinity` if null.";
     Honoured "spec.imagePullPolicy": TEXT.one_of(&["Always", "IfNotPresent", "Never", UNSET]).or(Text(defaults::IMAGE_PULL_POLICY)), r#""Always""#
         => "When the image is pulled: Always, IfNotPresent or Never. IfNotPresent if not set.";
     Honoured "spec.imagePullSecrets": TEXT.matching("^(null|[a-z0-9]([-a-z0-9.]*[a-z0-9])?(,[a-z0-9]([-a-z0-9.]*[a-z0-9])?)*)$"), r#""a,b""#
-        => "Names of Secrets, separated by commas.";
+        => "Names of image pull Secrets, separated by commas.";
     Honoured "spec.gpu": COUNT.between(0, GPUS_MAX).or(Number(0)), "2"
         => "GPUs per worker: the limit nvidia.com/gpu and the number of slots. Workers wait for the driver. 0 if not set.";
     Honoured "spec.cpu": QUANTITY, r#""2""# => "CPU limit per worker.";
     Honoured "spec.memory": QUANTITY, r#""1Gi""# => "Memory limit per worker.";
     Honoured "spec.customResources": TEXT.matching("^(null|[^,=]+=[^,]+(,[^,=]+=[^,]+)*)$"), r#""rdma/hca=1""#
-        => "More limits per worker: resource=amount, separated by commas. They win over gpu, cpu and memory.";
+        => "More limits per worker: resource=amount, separated by commas. They override gpu, cpu and memory.";
     Honoured "spec.serviceAccountName": TEXT, r#""b""#
         => "Service account of the pods. If null, muster creates one that may read the namespace's pods.";
     Honoured "spec.schedulerName": TEXT.or(Text(defaults::SCHEDULER)), r#""b""#
         => "Scheduler of the pods. default-scheduler if not set.";
     Honoured "spec.controllerImage": TEXT.or(Text(defaults::CONTROLLER_IMAGE)), r#""b""#
-        => "Image of the workers' sidecar, started with the component's arguments. The default stands for muster's agent, which does the same.";
+        => "Image of the workers' sidecar. muster starts it with the component's arguments. With the default value, muster uses its agent instead, which does the same work.";
     Honoured "spec.initTimeout": COUNT.between(0, i32::MAX as i64).or(Number(defaults::INIT_TIMEOUT)), "600"
-        => "After how many seconds initialisation fails, with exit code 124. 300 if not set.";
+        => "Initialisation fails after this many seconds, with exit code 124. 300 if not set.";
     Honoured "spec.nodeSelector": TEXT.matching("^(null|[^,=]+=[^,]*(,[^,=]+=[^,]*)*)$"), r#""a=b""#
-        => "Labels of the workers' nodes: key=value, separated by commas.";
+        => "Labels that the workers' nodes must have: key=value, separated by commas.";
     Honoured "spec.s3Secret": TEXT, r#""b""#
         => "Secret whose entries become the sidecar's environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, optionally AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL and AWS_CA_BUNDLE.";
     Honoured "spec.downloadDataFrom": S3_ADDRESS, r#""s3://b/in""#
@@ -70,7 +70,7 @@ pub const FIELDS: &[Field] = fields! {
     Honoured "spec.downloadDataTo": TEXT, r#""other""#
         => "Path that each worker copies to; a relative path is below /kubeflow/openmpi/data.";
     Honoured "spec.uploadDataFrom": TEXT, r#""other""#
-        => "Path that each worker copies from after the end, if it exists. Needs uploadDataTo.";
+        => "Path that each worker copies from after the master has ended, if the path exists. Needs uploadDataTo.";
     Honoured "spec.uploadDataTo": S3_ADDRESS, r#""s3://b/out""#
         => "S3 address that each worker copies to. muster appends /namespace/name/pod.";
     Honoured "spec.runAsUser": ID, "1000" => "User ID of the pods.";
@@ -82,7 +82,7 @@ pub const FIELDS: &[Field] = fields! {
     Honoured "spec.volumeMounts": OBJECTS, r#"[{"name": "v", "mountPath": "/v"}]"#
         => "More mounts of the job's container and of the sidecar.";
     Honoured "spec.useHostNetwork": Shape::of(FieldType::Any).or(Text("false")), r#""TRUE""#
-        => "Workers, not the master, use the network of their node, at most one worker per node, because each sshd listens on port 2022. Takes true, \"true\" in any case, or a number other than 0.";
+        => "Workers use the network of their node; the master does not. At most one worker runs on each node, because each sshd listens on port 2022. True values: true, \"true\" in upper or lower case, and any number other than 0.";
 };
 
 const STATUS: &[Field] = fields! {

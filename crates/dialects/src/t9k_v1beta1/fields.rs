@@ -20,10 +20,10 @@ pub(super) const FIELDS: &[Field] = fields! {
     "spec.worker": OBJECT => "The workers, and the environment of the launcher.";
     Honoured "spec.worker.replicas": REPLICAS, "3" => "How many workers: 1 to 10000. 1 if not set.";
     Honoured "spec.worker.extraMPIArgs": WORDS, r#"["-N", "4"]"#
-        => "Arguments of mpirun, in order, before the program. They also decide the number of slots.";
+        => "Arguments of mpirun, in order, before the program. They also determine the number of slots.";
     Honoured "spec.worker.cmd": WORDS, r#"["b"]"# => "The program that every process runs.";
     Honoured "spec.worker.template": TEMPLATE.required(), r#"{"spec": {"containers": [{"name": "mpi-worker", "image": "b"}]}}"#
-        => "The workers' pods. The launcher's pod is the same without its resource requests and scheduling constraints.";
+        => "The workers' pods. muster derives the launcher's pod from it: only the container mpi-worker, without its resources.";
     "spec.worker.template.spec.containers": CONTAINERS => "";
     "spec.worker.template.spec.containers[].name": CONTAINER_NAME => "";
     Honoured "spec.worker.processesPerWorker": INT32.between(1, 65_535), "5"
@@ -50,54 +50,56 @@ pub(super) const FIELDS: &[Field] = fields! {
     Honoured "spec.replicaSpecs[].type": REPLICA_TYPE, r#""worker""#
         => "Third shape: launcher or worker.";
     Honoured "spec.replicaSpecs[].replicas": REPLICAS, "3"
-        => "Third shape: how many, 1 launcher and 1 to 10000 workers. 1 if not set.";
+        => "Third shape: number of replicas of this type: 1 launcher, 1 to 10000 workers. 1 if not set.";
     Honoured "spec.replicaSpecs[].restartPolicy.policy": TEXT.one_of(&RESTART_POLICIES), r#""Always""#
-        => "Third shape: when a container that ended is restarted. OnFailure if not set.";
+        => "Third shape: when the kubelet restarts a container that ended. OnFailure if not set.";
     Honoured "spec.replicaSpecs[].restartPolicy.limit": INT32.at_least(0), "4"
-        => "Third shape: how often containers are restarted, over the whole job. Never if not set.";
+        => "Third shape: how many restarts of containers the whole job may have. 0 if not set.";
     Honoured "spec.replicaSpecs[].template": Shape::of(FieldType::Template { is_partial: true }), r#"{"spec": {"containers": [{"name": "worker", "image": "b"}]}}"#
-        => "Third shape: the same as worker.template. The launcher may have its own.";
+        => "Third shape: the same as worker.template, with a container named worker. The launcher may have its own template.";
     "spec.replicaSpecs[].template.spec.containers": CONTAINERS => "";
     "spec.replicaSpecs[].template.spec.containers[].name": CONTAINER_NAME => "";
     Honoured "spec.ssh.sshAuthMountPath": ABSOLUTE_PATH, r#""/keys""#
         => "Where every pod mounts the job's SSH keys. /root/.ssh if not set.";
     Honoured "spec.ssh.authMountPath": ABSOLUTE_PATH, r#""/keys""#
-        => "The same, as T9k's other kinds of job spell it.";
+        => "The same as ssh.sshAuthMountPath, in the spelling of T9k's other kinds of job.";
     Honoured "spec.ssh.sshdPath": ABSOLUTE_PATH, r#""/opt/sshd""#
-        => "Path of the workers' sshd. /usr/sbin/sshd if not set.";
+        => "Path of the workers' sshd. If not set, /usr/sbin/sshd, and in debug mode /usr/bin/sshd.";
     Honoured "spec.runPolicy.cleanUpWorkers": BOOLEAN, "true"
-        => "The workers are deleted when the job is over; the launcher stays. False if not set.";
+        => "True: muster deletes the workers when the job is over. The launcher always stays. False if not set.";
     Honoured "spec.scheduler.t9kScheduler.queue": TEXT.required(), r#""q""#
-        => "The queue in which the pods wait, in a PodGroup of scheduler.tensorstack.dev.";
+        => "The queue of the job's PodGroup (scheduler.tensorstack.dev).";
     Honoured "spec.scheduler.t9kScheduler.priority": INT32.between(*PRIORITIES.start(), *PRIORITIES.end()), "5"
-        => "Priority of that PodGroup: 0 to 100. 0 if not set.";
+        => "Priority of the job's PodGroup: 0 to 100. 0 if not set.";
     "spec.runMode.debug": OBJECT => "The pods start, and no program runs in them.";
     Honoured "spec.runMode.debug.enabled": BOOLEAN, "true"
-        => "The job is being debugged: its pods start, and no program runs in them.";
-    Honoured "spec.runMode.debug.enable": BOOLEAN, "true" => "The same, as older manuals spell it.";
+        => "Debug mode: the pods start, but do not run the program.";
+    Honoured "spec.runMode.debug.enable": BOOLEAN, "true"
+        => "The same as runMode.debug.enabled, in the spelling of older manuals.";
     "spec.runMode.debug.replicaSpecs": LIST.max_items(2) => "What replicas of a type run instead.";
     Honoured "spec.runMode.debug.replicaSpecs[].type": REPLICA_TYPE, r#""launcher""#
         => "launcher or worker.";
     Honoured "spec.runMode.debug.replicaSpecs[].skipInitContainer": BOOLEAN, "true"
-        => "While debugging, the replica has no init containers.";
+        => "True: in debug mode, the replica has no init containers.";
     Honoured "spec.runMode.debug.replicaSpecs[].command": WORDS, r#"["b"]"#
-        => "Command while debugging. If not set, sleep inf, and for workers sshd -D.";
+        => "Command in debug mode. If not set, the launcher runs sleep inf, and workers run sshd -D.";
     Honoured "spec.runMode.debug.replicaSpecs[].args": WORDS, r#"["b"]"#
-        => "Arguments of that command.";
+        => "Arguments of the command in debug mode.";
     "spec.runMode.pause": OBJECT => "The job has no pods. May be changed at any time.";
     Honoured "spec.runMode.pause.enabled": BOOLEAN, "true"
         => "While this is true, the job has no pods.";
-    Honoured "spec.runMode.pause.enable": BOOLEAN, "true" => "The same, as older manuals spell it.";
+    Honoured "spec.runMode.pause.enable": BOOLEAN, "true"
+        => "The same as runMode.pause.enabled, in the spelling of older manuals.";
     "spec.runMode.pause.resumeSpecs": LIST.max_items(2)
         => "How replicas of a type start after a pause. Immutable.";
     Honoured "spec.runMode.pause.resumeSpecs[].type": REPLICA_TYPE, r#""launcher""#
         => "launcher or worker. Immutable.";
     Honoured "spec.runMode.pause.resumeSpecs[].skipInitContainer": BOOLEAN, "true"
-        => "After a pause, the replica has no init containers. Immutable.";
+        => "True: after a pause, the replica has no init containers. Immutable.";
     Honoured "spec.runMode.pause.resumeSpecs[].command": WORDS, r#"["b"]"#
         => "Command after a pause. Immutable.";
     Honoured "spec.runMode.pause.resumeSpecs[].args": WORDS, r#"["b"]"#
-        => "Arguments of that command. Immutable.";
+        => "Arguments of the command after a pause. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""Agent""#
         => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. SSH if not set.";
 };
