@@ -54,9 +54,11 @@ fn a_name_held_by_others_stops_everything_and_is_named() {
 
 #[test]
 fn the_job_goes_on_when_the_name_is_free() {
-    let free =
-        taken(|world| world.service = Slot::Foreign).with(|world| world.service = Slot::Absent);
+    let blocked = taken(|world| world.service = Slot::Foreign).recorded();
+    assert_eq!(plan(&blocked).status.phase, Phase::Blocked);
+    let free = blocked.with(|world| world.service = Slot::Absent);
     assert_eq!(deeds(&plan(&free)), ["create Service demo"]);
+    assert_eq!(plan(&free.settled()).status.phase, Phase::Gathering);
 }
 
 #[test]
