@@ -108,7 +108,7 @@ fn a06_worker_containers_are_untouched() {
 }
 
 #[test]
-fn a07_and_a08_one_launcher_comes_when_all_workers_run() {
+fn a07_and_a08_one_launcher_comes_when_all_workers_are_ready() {
     let mut scenario = Scenario::of(&DIALECT, seed());
     scenario.reconcile();
     scenario.workers_run();
