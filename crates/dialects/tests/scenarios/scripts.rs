@@ -63,7 +63,11 @@ fn every_script_has_its_transcript() {
     }
     for transcript in transcripts {
         let script = transcript.with_extension("txt");
-        assert!(scripts.contains(&script), "{}", transcript.display());
+        assert!(
+            scripts.contains(&script),
+            "{} has no script",
+            transcript.display()
+        );
     }
 }
 
@@ -87,14 +91,14 @@ fn assert_same(transcript: &str, golden: &str, path: &Path) {
 fn every_dialect_has_a_script_for_each_kind_of_life() {
     let names: Vec<String> = scripts()
         .iter()
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
         .collect();
     for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
         let kinds = ["succeeds", "fails", "worker-lost", "invalid", "scale"];
         let suspends = dialect.suspend_field.map(|_| "suspend");
         for kind in kinds.into_iter().chain(suspends) {
-            let name = format!("{}-{kind}", dialect.name);
-            assert!(names.contains(&name), "there is no scripts/{name}.txt");
+            let name = format!("{}-{kind}.txt", dialect.name);
+            assert!(names.contains(&name), "there is no scripts/{name}");
         }
     }
 }
