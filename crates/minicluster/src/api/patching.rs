@@ -77,10 +77,17 @@ impl Cluster {
             )));
         }
         let patched = object.clone();
+        let kind = call.resource.kind.clone();
         let object = self
             .read(call, object)
             .map_err(|refusal| match refusal.code {
-                400 if call_is_builtin => Refusal::bad_patch(&patched, &refusal.message),
+                400 if call_is_builtin => {
+                    // Which kind it is read as goes without saying.
+                    let read_as = format!(" cannot be handled as a {kind}: ");
+                    let why = refusal.message.split_once(&read_as);
+                    let why = why.map_or(refusal.message.as_str(), |(_, why)| why);
+                    Refusal::bad_patch(&patched, why)
+                }
                 _ => refusal,
             })?;
         let stored = self.update(call, &before, object, true)?;
