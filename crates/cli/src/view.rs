@@ -76,7 +76,7 @@ impl<'v> JobView<'v> {
     /// Ranks that its hosts have room for.
     pub(crate) fn ranks(self) -> Option<u64> {
         let job = manifest::lower(self.0)?.ok()?;
-        let hosts = u64::from(job.worker_count()) + u64::from(job.launcher_is_host);
+        let hosts = u64::from(job.worker_count()) + u64::from(job.launcher.host.is_some());
         Some(hosts * u64::from(job.slots.max(1)))
     }
 

@@ -1,6 +1,10 @@
 //! Numbers for monitoring. Decides their names: those that begin with `mpi_operator_` are as
 //! dashboards for the Kubeflow operator know them, ours begin with `muster_`.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use planner::job::Owner;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -23,6 +27,8 @@ pub(crate) struct Metrics {
     reconcile_errors: Family<ByKind, Counter>,
     undecodable_objects: Family<ByKind, Counter>,
     job_info: Family<JobInfo, Gauge>,
+    /// What `job_info` shows, by the UID of the job: a deleted job cannot be asked.
+    launchers: Mutex<HashMap<String, JobInfo>>,
     registry: Registry,
 }
 
@@ -59,6 +65,7 @@ impl Metrics {
             reconcile_errors: Family::default(),
             undecodable_objects: Family::default(),
             job_info: Family::default(),
+            launchers: Mutex::default(),
             registry: Registry::default(),
         };
         metrics.register();
@@ -119,14 +126,23 @@ impl Metrics {
     }
 
     /// A job has this launcher.
-    pub(crate) fn show_launcher(&self, namespace: &str, launcher: &str) {
-        let info = JobInfo::new(namespace, launcher);
-        self.job_info.get_or_create(&info).set(1);
+    pub(crate) fn show_launcher(&self, job: &Owner, launcher: &str) {
+        let labels = JobInfo::new(&job.namespace, launcher);
+        self.job_info.get_or_create(&labels).set(1);
+        self.launchers().insert(job.uid.clone(), labels);
     }
 
-    /// The job with this launcher is gone.
-    pub(crate) fn hide_launcher(&self, namespace: &str, launcher: &str) {
-        self.job_info.remove(&JobInfo::new(namespace, launcher));
+    /// The job with this UID is gone.
+    pub(crate) fn hide_launcher(&self, job_uid: &str) {
+        if let Some(labels) = self.launchers().remove(job_uid) {
+            self.job_info.remove(&labels);
+        }
+    }
+
+    fn launchers(&self) -> MutexGuard<'_, HashMap<String, JobInfo>> {
+        self.launchers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All of them, as text.
@@ -145,7 +161,8 @@ mod tests {
     fn dashboards_find_the_names_they_know() {
         let metrics = Metrics::new();
         metrics.jobs_created.inc();
-        metrics.show_launcher("team-a", "ring-launcher");
+        let job = planner::fixtures::job("ring");
+        metrics.show_launcher(&job.owner, &job.names.launcher);
         metrics.count_error("apply");
         let text = metrics.text();
         for line in [
@@ -161,7 +178,7 @@ mod tests {
                 "{line} is not in\n{text}"
             );
         }
-        metrics.hide_launcher("team-a", "ring-launcher");
+        metrics.hide_launcher(&job.owner.uid);
         assert!(!metrics.text().contains("ring-launcher"));
     }
 }

@@ -308,6 +308,7 @@ mod tests {
                 kind: "MPIJob".to_owned(),
                 name: "ring".to_owned(),
                 uid: "job-1".into(),
+                job_name: None,
             })),
             job_label: Some("job-1".into()),
             has_watch_label: true,

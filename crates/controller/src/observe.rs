@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use planner::job::{HostNames, LauncherAs, Owner, WorkersAs};
+use planner::job::{HostNames, LauncherKind, Owner, Workers};
 use planner::observed::{
-    AccountSlots, Key, Launcher, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
+    AccountSlots, Key, LauncherJob, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
 };
-use planner::site::Transport;
-use planner::{Action, Job, Kind, Recorded};
+use planner::{Action, Job, Keys, Kind, Recorded};
 use serde_json::Value;
 
 use crate::api_error::ApiError;
@@ -52,7 +51,7 @@ pub(crate) async fn observe(
     };
 
     let service = names.service(job);
-    let config = names.slot(&Kind::ConfigMap, &job.config_name(), Facts::config);
+    let config = names.slot(&Kind::ConfigMap, &job.names.config, Facts::config);
     let account = names.account(job);
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
@@ -114,35 +113,35 @@ pub(crate) async fn find_launcher(
 ) -> Result<Option<Action>, Error> {
     let owner = &job.owner;
     let lookup = Lookup { context, owner };
-    let name = job.launcher_name();
+    let name = &job.names.launcher;
     let is_cached = || {
-        let key = lookup.key(&name);
+        let key = lookup.key(name);
         let index = |index: &ObjectIndex| index.get(&key).is_some();
         context.cache.with(&Kind::Job, index)
     };
     let looked_up = |memory: &mut JobMemory| memory.launcher_looked_up;
     if recorded.outcome.is_some()
         || !recorded.seen
-        || job.launcher_as != LauncherAs::Job
+        || job.launcher.kind.is_pod()
         || is_cached()
         || (context.memory.with(&owner.uid, looked_up)
             && PodLookup { context, job }.of_launcher(None).is_empty())
     {
         return Ok(None);
     }
-    let found = lookup.find(&Kind::Job, &name).await;
-    let found = found.map_err(|source| unknown(&Kind::Job, &name, source))?;
+    let found = lookup.find(&Kind::Job, name).await;
+    let found = found.map_err(|source| unknown(&Kind::Job, name, source))?;
     match write_policy::after_lookup(&Kind::Job, found) {
         Holder::Adopt { uid } => {
             return Ok(Some(Action::Patch {
                 kind: Kind::Job,
-                name,
+                name: name.clone(),
                 uid,
                 subresource: None,
                 merge: write_policy::adoption(),
             }));
         }
-        Holder::Wait => lookup.mark_name_taken(&Kind::Job, &name),
+        Holder::Wait => lookup.mark_name_taken(&Kind::Job, name),
         Holder::Keep | Holder::Replan => {}
     }
     context
@@ -159,9 +158,9 @@ async fn key_secret(
     recorded: &Recorded,
 ) -> Result<Slot<Key>, Error> {
     let Lookup { context, owner } = lookup;
-    if !job.needs_key(&context.site) {
+    let Some(name) = job.key_name(&context.site) else {
         return Ok(Slot::Absent);
-    }
+    };
     let known = context.memory.with(&owner.uid, |memory| memory.key.clone());
     match known {
         KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
@@ -170,24 +169,23 @@ async fn key_secret(
     }
     // A job without a status has no key yet. A finished one keeps its key pair; only certificates
     // are deleted at its end.
-    let keeps_it = job.transport(&context.site) == Transport::Ssh;
+    let keeps_it = job.keys(&context.site) == Some(Keys::SshPair);
     if !recorded.seen || (recorded.outcome.is_some() && keeps_it) {
         return Ok(Slot::Absent);
     }
-    let name = job.key_name(&context.site);
     let taken_until =
         context
             .memory
-            .name_taken_until(&Kind::Secret, &lookup.key(&name), context.now());
+            .name_taken_until(&Kind::Secret, &lookup.key(name), context.now());
     if taken_until.is_some() {
         return Ok(Slot::Absent);
     }
-    let found = lookup.find(&Kind::Secret, &name).await;
-    match found.map_err(|source| unknown(&Kind::Secret, &name, source))? {
+    let found = lookup.find(&Kind::Secret, name).await;
+    match found.map_err(|source| unknown(&Kind::Secret, name, source))? {
         Found::Ours { uid } | Found::Unlabelled { uid } => Ok(Slot::Ours(Key { uid })),
         Found::Absent => Ok(Slot::Absent),
         Found::Foreign => {
-            lookup.mark_name_taken(&Kind::Secret, &name);
+            lookup.mark_name_taken(&Kind::Secret, name);
             Ok(Slot::Absent)
         }
     }
@@ -206,12 +204,9 @@ async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
     if job.gang_scheduler(&context.site).is_none() {
         return values;
     }
-    let workers = job.workers.as_ref().map(|workers| &workers.role.template);
-    for template in [Some(&job.launcher.template), workers]
-        .into_iter()
-        .flatten()
-    {
-        let name = template
+    for role in [&job.launcher.role, job.workers.role()] {
+        let name = role
+            .template
             .pointer("/spec/priorityClassName")
             .and_then(Value::as_str);
         if let Some(name) = name
@@ -233,8 +228,8 @@ struct NameLookup<'a> {
 
 impl NameLookup<'_> {
     fn service(&mut self, job: &Job) -> Slot<Service> {
-        match job.host_names {
-            HostNames::Service => self.slot(&Kind::Service, &job.service_name(), Facts::service),
+        match job.host_names() {
+            HostNames::Service => self.slot(&Kind::Service, &job.names.service, Facts::service),
             HostNames::Pods => Slot::Absent,
         }
     }
@@ -245,17 +240,17 @@ impl NameLookup<'_> {
             Some(scheduler) => {
                 let kind = Kind::pod_group(scheduler);
                 self.context.cache.request_kind(&kind);
-                self.slot(&kind, &job.pod_group_name(), Facts::pod_group)
+                self.slot(&kind, &job.names.pod_group, Facts::pod_group)
             }
         }
     }
 
     /// The key Secret, unless somebody else holds its name.
     fn key_secret(&mut self, job: &Job, known: Slot<Key>) -> Slot<Key> {
-        let site = &self.context.site;
-        let name = ObjectKey::new(&self.owner.namespace, &job.key_name(site));
+        let name = job.key_name(&self.context.site);
+        let key = name.map(|name| ObjectKey::new(&self.owner.namespace, name));
         match known {
-            Slot::Absent if job.needs_key(site) && self.is_taken(&Kind::Secret, &name) => {
+            Slot::Absent if key.is_some_and(|key| self.is_taken(&Kind::Secret, &key)) => {
                 Slot::Foreign
             }
             known => known,
@@ -264,10 +259,10 @@ impl NameLookup<'_> {
 
     /// The job's account with the API server; most have none.
     fn account(&mut self, job: &Job) -> AccountSlots {
-        let Some(account) = &job.account else {
+        let Some(account) = job.account() else {
             return AccountSlots::default();
         };
-        let service_account = match account.given {
+        let service_account = match account.existing_service_account {
             Some(_) => Slot::Absent,
             None => self.slot(&Kind::ServiceAccount, &account.name, Facts::account),
         };
@@ -279,21 +274,19 @@ impl NameLookup<'_> {
     }
 
     fn worker_set(&mut self, job: &Job) -> Slot<WorkerSet> {
-        match job.workers_as {
-            WorkersAs::StatefulSet => self.slot(
-                &Kind::StatefulSet,
-                &job.worker_set_name(),
-                Facts::worker_set,
-            ),
-            WorkersAs::Pods => Slot::Absent,
+        match job.workers {
+            Workers::StatefulSet(_) => {
+                self.slot(&Kind::StatefulSet, &job.names.worker, Facts::worker_set)
+            }
+            Workers::Pods(_) => Slot::Absent,
         }
     }
 
     /// The launcher's Job; a launcher that is a pod is among the pods.
-    fn launcher(&mut self, job: &Job) -> Slot<Launcher> {
-        match job.launcher_as {
-            LauncherAs::Job => self.slot(&Kind::Job, &job.launcher_name(), Facts::launcher),
-            LauncherAs::Pod => Slot::Absent,
+    fn launcher(&mut self, job: &Job) -> Slot<LauncherJob> {
+        match job.launcher.kind {
+            LauncherKind::Job { .. } => self.slot(&Kind::Job, &job.names.launcher, Facts::launcher),
+            LauncherKind::Pod { .. } => Slot::Absent,
         }
     }
 
@@ -329,14 +322,15 @@ impl NameLookup<'_> {
 
     /// Names of the job's pods that pods of others hold.
     fn foreign_pods(&mut self, job: &Job, set: Option<&str>) -> Vec<String> {
-        let maker = match job.workers_as {
-            WorkersAs::Pods => Some(self.owner.uid.as_str()),
-            WorkersAs::StatefulSet => set,
+        let maker = match job.workers {
+            Workers::Pods(_) => Some(self.owner.uid.as_str()),
+            Workers::StatefulSet(_) => set,
         };
         let namespace: Arc<str> = self.owner.namespace.as_str().into();
-        let launcher = (job.launcher_as == LauncherAs::Pod).then(|| job.launcher_name());
+        let own_launcher = job.launcher.kind.is_pod();
+        let launcher = own_launcher.then(|| job.names.launcher.clone());
         let launcher = launcher.map(|name| (name, Some(self.owner.uid.as_str())));
-        let workers = (0..job.worker_count()).map(|index| (job.worker_name(index), maker));
+        let workers = job.worker_names().map(|name| (name, maker));
         let mut foreign = Vec::new();
         for (name, maker) in launcher.into_iter().chain(workers) {
             let key = ObjectKey {
@@ -364,7 +358,7 @@ struct PodLookup<'a> {
 impl PodLookup<'_> {
     /// The pods that the StatefulSet created, or our own.
     fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
-        if self.job.workers_as == WorkersAs::StatefulSet {
+        if matches!(self.job.workers, Workers::StatefulSet(_)) {
             return self.context.cache.with(&Kind::Pod, |index| {
                 let own = set.into_iter().flat_map(|set| index.owned_by(set));
                 own.filter_map(pod).map(|(pod, _)| pod).collect()
@@ -382,11 +376,11 @@ impl PodLookup<'_> {
     /// The launcher, if it is a pod. Otherwise the pods of its Job; without a Job, the pods that an
     /// earlier one left.
     fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
-        let (uid, name) = (&self.job.owner.uid, self.job.launcher_name());
-        if self.job.launcher_as == LauncherAs::Pod {
+        let (uid, name) = (&self.job.owner.uid, &self.job.names.launcher);
+        if self.job.launcher.kind.is_pod() {
             return self.context.cache.with(&Kind::Pod, |index| {
                 let own = index.owned_by(uid).filter_map(pod).map(|(pod, _)| pod);
-                own.filter(|pod| pod.name == name).collect()
+                own.filter(|pod| pod.name == *name).collect()
             });
         }
         self.context.cache.with(&Kind::Pod, |index| match launcher {
@@ -399,7 +393,7 @@ impl PodLookup<'_> {
                 .job_labelled(uid)
                 .filter(|entry| {
                     let owner = entry.child.owner.as_ref();
-                    owner.is_some_and(|owner| owner.kind == "Job" && owner.name == name)
+                    owner.is_some_and(|owner| owner.kind == "Job" && owner.name == *name)
                 })
                 .filter_map(pod)
                 .filter(|(_, role)| *role == Role::Launcher)

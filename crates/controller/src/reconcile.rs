@@ -165,7 +165,7 @@ async fn converge(
         if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
-                .show_launcher(&job.owner.namespace, &job.launcher_name());
+                .show_launcher(&job.owner, &job.names.launcher);
         }
         let mut plan = planner::plan(&observed); // no client
         let violations = planner::check::violations(&observed, &plan); // no client

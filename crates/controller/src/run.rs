@@ -188,12 +188,7 @@ fn control(
     let resource = context.resource.clone();
     let metrics = Arc::clone(&context.metrics);
     let (store, jobs) = watch.job_stream(&resource, move |job| {
-        let name = |name: &Option<String>| name.clone().unwrap_or_default();
-        // Its words are gone with it, so both names that a launcher may have are let go.
-        for role in [contract::labels::LAUNCHER_ROLE, "master"] {
-            let launcher = format!("{}-{role}", name(&job.metadata.name));
-            metrics.hide_launcher(&name(&job.metadata.namespace), &launcher);
-        }
+        metrics.hide_launcher(job.uid());
     });
     let named = resource.clone();
     let events = events.map(move |job| {

@@ -85,6 +85,8 @@ pub(crate) struct ControllerRef {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) uid: Arc<str>,
+    /// The job that a Job or StatefulSet belongs to, by the label of its pods.
+    pub(crate) job_name: Option<Arc<str>>,
 }
 
 /// What matters of an object, by kind.
@@ -93,7 +95,7 @@ pub(crate) enum Facts {
     Service(observed::Service),
     Config(observed::Config),
     Pod(PodFacts),
-    Job(Box<observed::Launcher>),
+    Job(Box<observed::LauncherJob>),
     PodGroup(Box<observed::PodGroup>),
     Account(Box<observed::AccountObject>),
     WorkerSet(Box<observed::WorkerSet>),
@@ -116,7 +118,7 @@ macro_rules! accessors {
 accessors! {
     service: Service => observed::Service,
     config: Config => observed::Config,
-    launcher: Job => observed::Launcher,
+    launcher: Job => observed::LauncherJob,
     pod_group: PodGroup => observed::PodGroup,
     account: Account => observed::AccountObject,
     worker_set: WorkerSet => observed::WorkerSet,
@@ -161,18 +163,17 @@ impl Child {
         self.owner.as_ref().is_some_and(|owner| *owner.uid == *uid)
     }
 
-    /// The job it belongs to: its owner, or the owner of the Job or StatefulSet that made it, which is
-    /// known by the way we name those.
+    /// The job it belongs to: its owner, or, by its label, the owner of the Job or StatefulSet that made
+    /// it.
     pub(crate) fn job(&self) -> Option<ObjectKey> {
         let owner = self.owner.as_ref()?;
         let name = match owner.kind.as_str() {
-            "Job" => owner.name.strip_suffix("-launcher")?,
-            "StatefulSet" => owner.name.strip_suffix("-worker")?,
-            _ => owner.name.as_str(),
+            "Job" | "StatefulSet" => Arc::clone(owner.job_name.as_ref()?),
+            _ => owner.name.as_str().into(),
         };
         Some(ObjectKey {
             namespace: Arc::clone(&self.key.namespace),
-            name: name.into(),
+            name,
         })
     }
 
@@ -362,10 +363,13 @@ fn assemble(metadata: &ObjectMeta, facts: Facts) -> Child {
         uid: text(&metadata.uid),
         version: version(metadata),
         owner: owner.map(|owner| {
+            let is_between = matches!(owner.kind.as_str(), "Job" | "StatefulSet");
+            let job_name = label(metadata, labels::JOB_NAME_LABEL).filter(|_| is_between);
             Arc::new(ControllerRef {
                 kind: owner.kind.clone(),
                 name: owner.name.clone(),
                 uid: owner.uid.as_str().into(),
+                job_name: job_name.map(Arc::from),
             })
         }),
         job_label: label(metadata, labels::JOB_UID_LABEL).map(Arc::from),

@@ -44,7 +44,7 @@ pub const DIALECT: Dialect = Dialect {
     // Its launcher's restartPolicy is part of the template, and Always by default: the job goes on
     // until it is deleted.
     set_no_retries: |_| Vec::new(),
-    fixed_transport: Some(planner::site::Transport::Exec),
+    fixed_transport: Some(planner::site::EXEC),
     // It has no field that would hand a job to another controller.
     managed_elsewhere: |_| false,
     lower: lower::lower,

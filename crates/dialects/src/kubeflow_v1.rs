@@ -20,12 +20,15 @@ const MANAGED_BY_VALUES: [&str; 4] = [
     MULTIKUEUE,
 ];
 
+/// What its launchers are labelled with.
+const LAUNCHER_ROLE: &str = "master";
+
 /// The row of this dialect.
 pub const DIALECT: Dialect = Dialect {
     name: defaults::DIALECT_NAME,
     version: defaults::DIALECT_NAME,
     fields: &[shared::SHARED, fields::FIELDS, muster_fields::FIELDS],
-    launcher_role: "master",
+    launcher_role: LAUNCHER_ROLE,
     suspend_field: Some(kubeflow::SUSPEND_FIELD),
     set_command: kubeflow::set_command,
     set_no_retries: kubeflow::set_no_retries,

@@ -94,7 +94,7 @@ pub struct Dialect {
     /// what was set, for people.
     pub set_no_retries: fn(job: &mut Value) -> Vec<&'static str>,
     /// How the launcher reaches the workers, where the dialect leaves jobs no choice.
-    pub fixed_transport: Option<planner::site::Transport>,
+    pub fixed_transport: Option<&'static str>,
     /// Another controller was asked to run this job: do not touch it, do not speak of it.
     pub managed_elsewhere: fn(job: &Value) -> bool,
     /// What was asked for, or everything that is wrong with it.

@@ -1,6 +1,7 @@
 //! `spec.muster`: settings of muster itself, the same in every API. Reads and checks them; their defaults
 //! are in the dialects.
 
+use planner::job::Login;
 use planner::site::Transport;
 
 use crate::FieldError;
@@ -55,14 +56,21 @@ impl Muster {
         Transport::named(&self.transport)
     }
 
-    /// The launcher waits for its workers.
-    pub(crate) fn is_gated(&self) -> bool {
-        self.gate != OFF
+    /// How mpirun logs in to workers, with the key pair mounted here.
+    pub(crate) fn login(&self, ssh_mount_path: &str) -> Login {
+        Login {
+            gate: self.gate != OFF,
+            census: self.census != OFF,
+            ssh_port: within(self.ssh_port),
+            ssh_mount_path: ssh_mount_path.to_owned(),
+            discovery_has_slots: false,
+            exec_script: false,
+        }
     }
 
-    /// Hosts are counted.
-    pub(crate) fn has_census(&self) -> bool {
-        self.census != OFF
+    /// How long the job may take until its program starts.
+    pub(crate) fn startup_secs(&self) -> Option<u64> {
+        within(self.startup_timeout_seconds)
     }
 }
 
@@ -106,4 +114,9 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
         let path = "spec.muster.startupTimeoutSeconds";
         errors.push(FieldError::invalid(path, &secs.into(), detail));
     }
+}
+
+/// The number in a smaller type. One that does not fit was refused before.
+pub(crate) fn within<T: TryFrom<i64>>(number: Option<i64>) -> Option<T> {
+    number.and_then(|number| T::try_from(number).ok())
 }

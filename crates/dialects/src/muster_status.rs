@@ -69,7 +69,7 @@ impl StatusContext<'_> {
         let mut muster = json!({
             "dialect": self.dialect,
             "phase": phase(status),
-            "transport": status.transport.as_str(),
+            "transport": status.transport,
             "ready": format!("{}/{}", status.ready, status.wanted),
             "finished": status.outcome.is_some(),
             "conditions": [self.accepted(obstacle)],

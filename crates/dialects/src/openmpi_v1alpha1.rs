@@ -37,7 +37,7 @@ pub const DIALECT: Dialect = Dialect {
     set_command: |job, words| command::set_shell_line(job, "/spec", "exec", words),
     // The component never retries.
     set_no_retries: |_| Vec::new(),
-    fixed_transport: Some(planner::site::Transport::Ssh),
+    fixed_transport: Some(planner::site::Transport::Ssh.as_str()),
     // The component had no controller that a job could be handed to.
     managed_elsewhere: |_| false,
     lower: lower::lower,

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use dialects::kubeflow_v2beta1::DIALECT;
-use planner::Observed;
 use planner::site::{Site, Transport};
+use planner::{Job, Observed};
 use serde_json::Value;
 
 fn job() -> Value {
@@ -16,6 +16,16 @@ fn job() -> Value {
     job["metadata"]["namespace"] = "default".into();
     job["metadata"]["uid"] = "7".into();
     job
+}
+
+/// What it would use where the default is SSH, and where it is Agent.
+fn transports(job: &Job) -> [&'static str; 2] {
+    [Transport::Ssh, Transport::Agent].map(|transport| {
+        job.transport(&Site {
+            transport,
+            ..Site::default()
+        })
+    })
 }
 
 fn reported(job: &Value, transport: Transport) -> Value {
@@ -36,11 +46,11 @@ fn reported(job: &Value, transport: Transport) -> Value {
 fn the_default_of_the_first_day_holds_for_the_whole_life() {
     let job = job();
     let fresh = (DIALECT.lower)(&job).expect("the example is valid");
-    assert_eq!(fresh.transport, None, "nothing was begun");
+    assert_eq!(transports(&fresh), ["SSH", "Agent"], "nothing was begun");
     for begun in [Transport::Ssh, Transport::Agent] {
         let job = reported(&job, begun);
         let later = (DIALECT.lower)(&job).expect("it is still valid");
-        assert_eq!(later.transport, Some(begun));
+        assert_eq!(transports(&later), [begun.as_str(); 2]);
     }
 }
 
@@ -49,5 +59,5 @@ fn what_the_job_says_itself_comes_first() {
     let mut job = reported(&job(), Transport::Agent);
     job["spec"]["muster"]["transport"] = "SSH".into();
     let edited = (DIALECT.lower)(&job).expect("it is valid");
-    assert_eq!(edited.transport, Some(Transport::Ssh));
+    assert_eq!(transports(&edited), ["SSH"; 2]);
 }

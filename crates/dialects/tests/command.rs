@@ -42,7 +42,7 @@ fn jobs(dialect: &str) -> Vec<Value> {
 
 fn launcher_words(dialect: &Dialect, job: &Value) -> Vec<String> {
     let lowered = (dialect.lower)(job).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let container = &lowered.launcher.template["spec"]["containers"][0];
+    let container = &lowered.launcher.role.template["spec"]["containers"][0];
     let lists = ["command", "args"].map(|list| container[list].as_array().cloned());
     let words = lists.into_iter().flatten().flatten();
     words
@@ -92,7 +92,7 @@ fn the_field_that_suspends_suspends() {
             let place = field.split('.').fold(&mut job, |at, step| &mut at[step]);
             *place = value.into();
             let lowered = (dialect.lower)(&job).unwrap();
-            assert_eq!(lowered.policy.suspended, suspended, "{}", dialect.name);
+            assert_eq!(lowered.lifecycle.suspended, suspended, "{}", dialect.name);
         }
     }
 }
@@ -114,6 +114,7 @@ fn the_launcher_s_pod_is_found_by_the_role_in_the_row() {
         let lowered = (dialect.lower)(&jobs(dialect.name)[0]).unwrap();
         let own = lowered
             .launcher
+            .role
             .labels
             .get("training.kubeflow.org/job-role");
         let role = own.map_or("launcher", String::as_str);

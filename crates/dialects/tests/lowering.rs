@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 
 use dialects::{Dialect, bdap_v1, kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1};
 use planner::Job;
-use planner::job::{Bootstrap, GangWish, Owner, Policy, Role, Workers};
-use serde_json::{Value, json};
-
-const WRITES: &str = "a string takes every line";
+use planner::job::{Access, Launcher, Role, StatefulWorkers, WorkerPods, Workers};
+use serde_json::Value;
 
 fn here(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
@@ -36,161 +34,85 @@ fn object(path: &Path) -> Value {
     serde_saphyr::from_str(&text(path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Everything that the hub knows of a job, one fact per line. The patterns name every field, so that a new
-/// one cannot be forgotten here.
+/// Everything that the hub knows of a job, one part per line. The patterns name every part with a
+/// template, so that a new field cannot be forgotten here.
 fn printed(job: &Job) -> String {
     let Job {
         owner,
+        names,
         mpi,
         slots,
+        elastic,
         launcher,
         workers,
-        workers_as,
-        launcher_as,
-        launcher_is_host,
-        launcher_is_indexed,
-        host_names,
-        discovery_tells_slots,
-        exec_script,
-        launcher_start,
-        transport,
-        gate,
-        ssh_port,
-        census,
-        ssh_mount_path,
-        elastic,
-        policy,
-        gang_scheduler,
+        lifecycle,
         gang,
-        tells_of_pods,
-        outlives_launcher,
-        account,
-        bootstrap,
+        reports_pods,
     } = job;
-    let mut out = owner_facts(owner);
-    out += &format!(
+    let Launcher {
+        role: launcher,
+        kind,
+        start,
+        host,
+    } = launcher;
+    let mut out = format!(
         "\
-mpi, slots         {mpi:?} {slots}
-launcher is a      {launcher_as:?} indexed {launcher_is_indexed}
-launcher is host   {launcher_is_host}
-launcher start     {launcher_start:?}
-launcher outlived  {outlives_launcher}
-workers are        {workers_as:?}
-transport          {transport:?} port {ssh_port:?} keys {ssh_mount_path:?}
-gate, census       {gate} {census}
-host names         {host_names:?}
-elastic            {elastic} tells slots {discovery_tells_slots}
-exec script        {exec_script}
-tells of pods      {tells_of_pods}
-account            {account:?}
-gang scheduler     {gang_scheduler:?}
+{owner:?}
+{names:?}
+{mpi:?} slots {slots} elastic {elastic} reports pods {reports_pods}
+{lifecycle:?}
+{gang:?}
+launcher {kind:?} {start:?} host {host:?}
 "
     );
-    out += &policy_and_gang(policy, gang);
-    if let Some(bootstrap) = bootstrap {
-        out += &files(bootstrap);
-    }
-    out += &role("launcher", launcher);
+    out += &role(launcher);
     match workers {
-        Some(Workers {
+        Workers::Pods(WorkerPods {
             count,
             role: worker,
+            restart,
             drops_bare_args,
+            access,
         }) => {
-            let name = format!("{count} workers, drop bare args {drops_bare_args},");
-            out += &role(&name, worker);
+            out += &reached(access);
+            out += &format!("{count} pods {restart:?} drop bare args {drops_bare_args}\n");
+            out += &role(worker);
         }
-        None => out += "no workers\n",
+        Workers::StatefulSet(StatefulWorkers {
+            count,
+            role: worker,
+            account,
+        }) => {
+            out += &format!("{account:?}\n{count} of a StatefulSet\n");
+            out += &role(worker);
+        }
     }
     out
 }
 
-fn owner_facts(owner: &Owner) -> String {
-    let Owner {
-        api_version,
-        kind,
-        namespace,
-        name,
-        uid,
-        generation,
-        deleting,
-    } = owner;
-    format!(
-        "\
-owner              {api_version} {kind} {namespace}/{name}
-uid, generation    {uid} {generation} deleting {deleting}
-"
-    )
-}
-
-fn policy_and_gang(policy: &Policy, gang: &GangWish) -> String {
-    let Policy {
-        clean,
-        clean_covers_launcher,
-        failed_worker_is_fatal,
-        ttl_secs,
-        expires_secs,
-        deadline_secs,
-        startup_secs,
-        backoff_limit,
-        suspended,
-    } = policy;
-    let GangWish {
-        min_members,
-        queue,
-        min_resources,
-        priority_class,
-        priority,
-        schedule_timeout_secs,
-    } = gang;
-    let min_resources = json!(min_resources);
-    format!(
-        "\
-clean up           {clean:?} covers launcher {clean_covers_launcher}
-worker is fatal    {failed_worker_is_fatal}
-ttl, expires       {ttl_secs:?} {expires_secs:?}
-deadline, startup  {deadline_secs:?} {startup_secs:?}
-backoff limit      {backoff_limit:?}
-suspended          {suspended}
-gang members       {min_members:?} {schedule_timeout_secs:?}
-gang queue         {queue:?} priority {priority_class:?} {priority:?}
-gang resources     {min_resources}
-"
-    )
-}
-
-/// Of long files only the length.
-fn files(bootstrap: &Bootstrap) -> String {
-    let Bootstrap {
-        files,
-        attendant,
-        service_ports,
-        init_secs,
-    } = bootstrap;
-    let mut out = String::new();
-    for (name, text) in files {
-        let shown = match text.len() {
-            length @ 500.. => format!("{length} bytes"),
-            _ => format!("{text:?}"),
-        };
-        writeln!(out, "file {name:13} {shown}").expect(WRITES);
-    }
-    writeln!(
-        out,
-        "bootstrap          {attendant:?} {service_ports:?} {init_secs}"
-    )
-    .expect(WRITES);
-    out
-}
-
-fn role(name: &str, role: &Role) -> String {
+fn role(role: &Role) -> String {
     let Role {
         template,
-        restart,
         labels,
         container,
     } = role;
-    format!("{name} {restart:?} labels {labels:?} container {container:?}\n{template:#}\n")
+    format!("labels {labels:?} container {container:?}\n{template:#}\n")
+}
+
+/// Of long files only the length.
+fn reached(access: &Access) -> String {
+    let mut out = String::new();
+    let mut access = access.clone();
+    if let Access::Provided(provided) = &mut access {
+        for (name, text) in std::mem::take(&mut provided.files) {
+            let shown = match text.len() {
+                length @ 500.. => format!("{length} bytes"),
+                _ => format!("{text:?}"),
+            };
+            writeln!(out, "file {name:13} {shown}").expect("a string takes every line");
+        }
+    }
+    out + &format!("{access:?}\n")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use dialects::{kubeflow_v1, kubeflow_v2beta1, openmpi_v1alpha1, t9k_v1beta1};
 use planner::Job;
-use planner::job::RestartPolicy;
+use planner::job::{Access, End, Login, RestartPolicy, WorkerPods, Workers};
 use serde_json::{Value, json};
 
 const LINE: [&str; 6] = ["/usr/bin/mpirun", "--mca", "btl", "tcp", "-N", "2"];
@@ -44,19 +44,32 @@ fn lowered(dialect: &dialects::Dialect, job: &Value) -> Job {
     (dialect.lower)(job).unwrap_or_else(|errors| panic!("{}: {errors:?}", dialect.name))
 }
 
+fn pods(job: &mut Job) -> &mut WorkerPods {
+    match &mut job.workers {
+        Workers::Pods(pods) => pods,
+        Workers::StatefulSet(_) => panic!("its workers are pods"),
+    }
+}
+
+fn login(job: &mut Job) -> &mut Login {
+    match &mut pods(job).access {
+        Access::Ssh(login) => login,
+        other => panic!("it says that it is reached by ssh: {other:?}"),
+    }
+}
+
 /// The one with the facts of the other in which their APIs differ.
 fn as_in(mut job: Job, other: &Job) -> Job {
-    job.launcher_as = other.launcher_as;
-    job.launcher_is_indexed = other.launcher_is_indexed;
-    job.discovery_tells_slots = other.discovery_tells_slots;
-    job.exec_script = other.exec_script;
-    job.launcher.labels.clone_from(&other.launcher.labels);
-    if let (Some(workers), Some(others)) = (&mut job.workers, &other.workers) {
-        workers.role.labels.clone_from(&others.role.labels);
-        workers.drops_bare_args = others.drops_bare_args;
+    job.launcher.kind = other.launcher.kind;
+    let labels = &other.launcher.role.labels;
+    job.launcher.role.labels.clone_from(labels);
+    let labels = &other.workers.role().labels;
+    pods(&mut job).role.labels.clone_from(labels);
+    pods(&mut job).drops_bare_args = false;
+    if let End::WithLauncher(limits) = &mut job.lifecycle.end {
+        limits.failed_worker_is_fatal = false;
+        limits.deleted_launcher_is_fatal = false;
     }
-    job.policy.clean_covers_launcher = other.policy.clean_covers_launcher;
-    job.policy.failed_worker_is_fatal = other.policy.failed_worker_is_fatal;
     job
 }
 
@@ -65,7 +78,14 @@ fn a_job_of_v1_is_the_same_job_in_v2beta1() {
     let second = lowered(&kubeflow_v2beta1::DIALECT, &kubeflow());
     let first = lowered(&kubeflow_v1::DIALECT, &kubeflow());
     assert_ne!(first, second, "the versions differ");
-    assert_eq!(as_in(first, &second), second);
+    let mut first = as_in(first, &second);
+    let login = login(&mut first);
+    assert!(
+        login.discovery_has_slots && login.exec_script,
+        "v1 promises more files"
+    );
+    (login.discovery_has_slots, login.exec_script) = (false, false);
+    assert_eq!(first, second);
 }
 
 #[test]
@@ -73,34 +93,27 @@ fn a_job_of_t9k_is_the_same_job_in_v2beta1() {
     let kubeflow = lowered(&kubeflow_v2beta1::DIALECT, &kubeflow());
     let mut job = as_in(lowered(&t9k_v1beta1::DIALECT, &t9k()), &kubeflow);
     job.owner = kubeflow.owner.clone();
-    job.tells_of_pods = kubeflow.tells_of_pods;
-    if let Some(workers) = &mut job.workers {
-        workers.role.container = None;
-    }
+    job.reports_pods = kubeflow.reports_pods;
+    pods(&mut job).role.container = None;
     assert_eq!(job, kubeflow);
 }
 
 /// The component's pods bring everything themselves, and that is one fact of the hub.
 #[test]
 fn a_component_openmpi_is_the_same_job_in_v2beta1() {
-    let kubeflow = lowered(&kubeflow_v2beta1::DIALECT, &kubeflow());
+    let mut kubeflow = lowered(&kubeflow_v2beta1::DIALECT, &kubeflow());
     let component = json!({"metadata": metadata(), "spec": {
         "image": "pi", "secret": "s", "workers": 3, "gpu": 2, "exec": "mpirun pi"}});
     let mut job = as_in(lowered(&openmpi_v1alpha1::DIALECT, &component), &kubeflow);
-    assert!(job.bootstrap.take().is_some() && job.account.take().is_some());
+    let access = pods(&mut kubeflow).access.clone();
+    let provided = std::mem::replace(&mut pods(&mut job).access, access);
+    assert!(matches!(provided, Access::Provided(own) if own.account.is_some()));
     job.owner = kubeflow.owner.clone();
-    job.launcher.template = kubeflow.launcher.template.clone();
-    if let (Some(workers), Some(others)) = (&mut job.workers, &kubeflow.workers) {
-        workers.role.template = others.role.template.clone();
-    }
-    assert!(
-        !job.gate && !job.census,
-        "its script asks the workers itself"
-    );
-    (job.gate, job.census) = (true, true);
-    (job.ssh_port, job.ssh_mount_path) = (None, kubeflow.ssh_mount_path.clone());
-    job.launcher_start = kubeflow.launcher_start;
-    job.policy.clean = kubeflow.policy.clean;
+    job.names = kubeflow.names.clone();
+    job.launcher.role.template = kubeflow.launcher.role.template.clone();
+    pods(&mut job).role.template = kubeflow.workers.role().template.clone();
+    job.launcher.start = kubeflow.launcher.start;
+    job.lifecycle.clean_up = kubeflow.lifecycle.clean_up;
     assert_eq!(job, kubeflow);
 }
 
@@ -111,15 +124,14 @@ fn restart_policies_of_every_api_mean_what_they_say() {
         job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = policy.into();
         job
     };
-    let restart = |job: &Job| job.workers.as_ref().map(|workers| workers.role.restart);
     for (policy, meant) in [
         ("Never", RestartPolicy::Never),
         ("OnFailure", RestartPolicy::OnFailure),
         ("Always", RestartPolicy::Always),
         ("ExitCode", RestartPolicy::ExitCode),
     ] {
-        let job = lowered(&kubeflow_v1::DIALECT, &with(policy));
-        assert_eq!(restart(&job), Some(meant), "{policy}");
+        let mut job = lowered(&kubeflow_v1::DIALECT, &with(policy));
+        assert_eq!(pods(&mut job).restart, meant, "{policy}");
     }
     assert!((kubeflow_v2beta1::DIALECT.lower)(&with("Always")).is_err());
 }

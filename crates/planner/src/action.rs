@@ -99,6 +99,13 @@ pub struct Object {
     pub body: Value,
 }
 
+impl Object {
+    pub(crate) fn new(kind: Kind, name: &str, body: Value) -> Self {
+        let name = name.to_owned();
+        Self { kind, name, body }
+    }
+}
+
 /// The kinds of children.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::action::{Action, Kind, Object};
-use crate::job::{LauncherAs, LauncherStart, WorkersAs};
+use crate::job::{LauncherStart, Workers};
 use crate::observed::Observed;
 use crate::phase::Phase;
 use crate::plan::Plan;
@@ -57,7 +57,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
 
 /// Pods that run, or may be started again, need the keys.
 fn keys_removed(observed: &Observed, found: &mut Vec<String>) {
-    if observed.recorded.outcome.is_none() && !observed.job.policy.suspended {
+    if observed.recorded.outcome.is_none() && !observed.job.lifecycle.suspended {
         found.push("keys are deleted while the job needs them".to_owned());
     }
 }
@@ -65,7 +65,7 @@ fn keys_removed(observed: &Observed, found: &mut Vec<String>) {
 /// A job is deleted only after its end, when the time that it was given has passed.
 fn ended(observed: &Observed, uid: &str, found: &mut Vec<String>) {
     let (job, over) = (&observed.job, &observed.recorded.outcome);
-    let given = job.policy.expires_secs.zip(over.as_ref());
+    let given = job.limits().expires_secs.zip(over.as_ref());
     let due = given.is_some_and(|(secs, outcome)| {
         observed.now.duration_since(outcome.at).as_secs() >= i64::from(secs)
     });
@@ -109,12 +109,12 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
             observed.pod_group.is_absent()
         }
         Kind::StatefulSet => {
-            if job.workers_as != WorkersAs::StatefulSet {
+            if matches!(job.workers, Workers::Pods(_)) {
                 found.push(format!(
                     "{what} {name} is created for a job that wants pods"
                 ));
             }
-            if job.policy.suspended {
+            if job.lifecycle.suspended {
                 found.push(format!("{what} {name} is created for a suspended job"));
             }
             observed.worker_set.is_absent()
@@ -141,7 +141,7 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
 /// A worker's pod is one of those asked for, and nobody else's to make.
 fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
     let job = &observed.job;
-    if job.workers_as != WorkersAs::Pods {
+    if matches!(job.workers, Workers::StatefulSet(_)) {
         found.push(format!("pod {name} is created, which a StatefulSet makes"));
     }
     let index = job.worker_index(name);
@@ -150,7 +150,7 @@ fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
             "pod {name} is created but no such worker was asked for"
         ));
     }
-    if job.policy.suspended {
+    if job.lifecycle.suspended {
         found.push(format!("pod {name} is created for a suspended job"));
     }
 }
@@ -187,7 +187,7 @@ fn granted(observed: &Observed, rules: &Value, found: &mut Vec<String>) {
 }
 
 fn is_launcher_pod(observed: &Observed, name: &str) -> bool {
-    observed.job.launcher_as == LauncherAs::Pod && name == observed.job.launcher_name()
+    observed.job.launcher.kind.is_pod() && name == observed.job.names.launcher
 }
 
 fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String>) {
@@ -199,7 +199,7 @@ fn created_launcher(observed: &Observed, object: &Object, found: &mut Vec<String
     {
         found.push("a launcher is created beside a live one".to_owned());
     }
-    if observed.job.policy.suspended && !asleep {
+    if observed.job.lifecycle.suspended && !asleep {
         found.push("a launcher is started for a suspended job".to_owned());
     }
     if !asleep && !gate_open(observed) {
@@ -214,7 +214,7 @@ fn removed<'a>(
     found: &mut Vec<String>,
 ) {
     let job = &observed.job;
-    if observed.recorded.outcome.is_some() || job.policy.suspended || job.owner.deleting {
+    if observed.recorded.outcome.is_some() || job.lifecycle.suspended || job.owner.deleting {
         return;
     }
     let wanted = job.worker_count();
@@ -229,7 +229,7 @@ fn removed<'a>(
 
 fn gate_open(observed: &Observed) -> bool {
     let wanted = observed.job.worker_count() as usize;
-    observed.job.launcher_start == LauncherStart::AtOnce
+    observed.job.launcher.start == LauncherStart::AtOnce
         || observed
             .workers
             .iter()
@@ -271,7 +271,10 @@ fn whole(observed: &Observed, plan: &Plan, found: &mut Vec<String>) {
         found.push("the plan asks to be woken in the past".to_owned());
     }
     for (slot, resumed) in plan.steps.iter().flatten().filter_map(resumes) {
-        if slot == Kind::Job && resumed && (observed.job.policy.suspended || !gate_open(observed)) {
+        if slot == Kind::Job
+            && resumed
+            && (observed.job.lifecycle.suspended || !gate_open(observed))
+        {
             found.push("a launcher is resumed before it may start".to_owned());
         }
     }

@@ -9,12 +9,13 @@ use serde_json::json;
 
 use crate::action::Kind;
 use crate::job::{
-    Account, CleanUp, GangWish, HostNames, Job, LauncherAs, LauncherStart, Mpi, Owner, Policy,
-    RestartPolicy, Right, Role, Workers, WorkersAs,
+    Access, Account, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher, LauncherKind,
+    LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Provided, RestartPolicy, Role,
+    Rule, StatefulWorkers, WorkerPods, Workers,
 };
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
 use crate::recorded::{Outcome, Recorded, Verdict};
-use crate::site::{Site, Transport};
+use crate::site::Site;
 
 /// The time at which every world begins.
 pub fn noon() -> Timestamp {
@@ -28,7 +29,6 @@ pub fn noon_and(secs: i64) -> Timestamp {
 
 /// A job of a launcher alone, with every default.
 pub fn job(name: &str) -> Job {
-    let container = json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}});
     Job {
         owner: Owner {
             api_version: "kubeflow.org/v2beta1".to_owned(),
@@ -39,66 +39,62 @@ pub fn job(name: &str) -> Job {
             generation: 1,
             deleting: false,
         },
+        names: Names::usual(name),
         mpi: Mpi::OpenMpi,
         slots: 1,
-        launcher: Role {
-            template: container,
-            restart: RestartPolicy::OnFailure,
-            labels: BTreeMap::new(),
-            container: None,
-        },
-        workers: None,
-        workers_as: WorkersAs::Pods,
-        launcher_as: LauncherAs::Job,
-        launcher_is_host: false,
-        launcher_is_indexed: true,
-        host_names: HostNames::Service,
-        discovery_tells_slots: false,
-        exec_script: false,
-        launcher_start: LauncherStart::AtOnce,
-        transport: None,
-        gate: true,
-        ssh_port: None,
-        census: true,
-        ssh_mount_path: "/root/.ssh".to_owned(),
         elastic: false,
-        policy: Policy {
-            clean: CleanUp::Nothing,
-            clean_covers_launcher: false,
-            failed_worker_is_fatal: false,
-            ttl_secs: None,
-            expires_secs: None,
-            deadline_secs: None,
-            startup_secs: None,
-            backoff_limit: None,
-            suspended: false,
+        launcher: Launcher {
+            role: role(),
+            kind: LauncherKind::Job {
+                restart: JobRestart::OnFailure,
+                ttl_secs: None,
+            },
+            start: LauncherStart::AtOnce,
+            host: None,
         },
-        gang_scheduler: None,
-        gang: GangWish::default(),
-        tells_of_pods: false,
-        outlives_launcher: false,
-        account: None,
-        bootstrap: None,
+        workers: Workers::Pods(WorkerPods {
+            count: 0,
+            role: Role::default(),
+            restart: RestartPolicy::Never,
+            drops_bare_args: false,
+            access: Access::SiteDefault(login()),
+        }),
+        lifecycle: Lifecycle {
+            suspended: false,
+            clean_up: CleanUp::Nothing,
+            end: End::WithLauncher(Limits::NONE),
+        },
+        gang: Gang::default(),
+        reports_pods: false,
+    }
+}
+
+fn role() -> Role {
+    Role {
+        template: json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}}),
+        ..Role::default()
+    }
+}
+
+fn login() -> Login {
+    Login {
+        gate: true,
+        census: true,
+        ssh_port: None,
+        ssh_mount_path: "/root/.ssh".to_owned(),
+        discovery_has_slots: false,
+        exec_script: false,
     }
 }
 
 /// Words for jobs.
 impl Job {
-    /// With so many workers of the plainest kind.
-    pub fn workers(mut self, count: u32) -> Self {
-        let template = json!({"spec": {"containers": [{"name": "main", "image": "pi"}]}});
-        let role = Role {
-            template,
-            restart: RestartPolicy::Never,
-            labels: BTreeMap::new(),
-            container: None,
-        };
-        self.workers = Some(Workers {
-            count,
-            role,
-            drops_bare_args: false,
-        });
-        self
+    /// With so many workers of the plainest kind, reached as before.
+    pub fn workers(self, count: u32) -> Self {
+        self.with(|job| match &mut job.workers {
+            Workers::Pods(workers) => (workers.count, workers.role) = (count, role()),
+            Workers::StatefulSet(_) => panic!("the job has a StatefulSet"),
+        })
     }
 
     /// With changes.
@@ -109,75 +105,174 @@ impl Job {
 
     /// Held by the user.
     pub fn suspended(self) -> Self {
-        self.with(|job| job.policy.suspended = true)
+        self.with(|job| job.lifecycle.suspended = true)
     }
 
     /// With this clean-up policy.
     pub fn clean(self, clean: CleanUp) -> Self {
-        self.with(|job| job.policy.clean = clean)
+        self.with(|job| job.lifecycle.clean_up = clean)
+    }
+
+    /// With these limits.
+    pub fn limited(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        match &mut self.lifecycle.end {
+            End::WithLauncher(limits) => change(limits),
+            End::OnDeletion => panic!("the job has no limits"),
+        }
+        self
+    }
+
+    /// With the launcher's pod restarted like this.
+    pub fn launcher_restarts(self, policy: RestartPolicy) -> Self {
+        self.with(|job| match &mut job.launcher.kind {
+            LauncherKind::Pod { restart, .. } => *restart = policy,
+            LauncherKind::Job { .. } => panic!("the launcher is a Job"),
+        })
+    }
+
+    /// The workers, where they are pods of ours.
+    pub fn worker_pods(&mut self) -> &mut WorkerPods {
+        match &mut self.workers {
+            Workers::Pods(workers) => workers,
+            Workers::StatefulSet(_) => panic!("the job has a StatefulSet"),
+        }
+    }
+
+    /// The workers' role.
+    pub fn worker_role(&mut self) -> &mut Role {
+        match &mut self.workers {
+            Workers::Pods(workers) => &mut workers.role,
+            Workers::StatefulSet(workers) => &mut workers.role,
+        }
+    }
+
+    /// The settings of an access that muster arranges.
+    pub fn login_mut(&mut self) -> &mut Login {
+        match &mut self.worker_pods().access {
+            Access::SiteDefault(login) | Access::Ssh(login) | Access::Agent(login, _) => login,
+            Access::Provided(_) => panic!("the access is the templates' business"),
+        }
+    }
+
+    /// The account.
+    pub fn account_mut(&mut self) -> &mut Account {
+        let account = match &mut self.workers {
+            Workers::StatefulSet(workers) => Some(&mut workers.account),
+            Workers::Pods(workers) => match &mut workers.access {
+                Access::Provided(provided) => provided.account.as_mut(),
+                Access::SiteDefault(_) | Access::Ssh(_) | Access::Agent(..) => None,
+            },
+        };
+        account.expect("the job has an account")
+    }
+
+    /// Whose workers are reached through the agent.
+    pub fn by_agent(self) -> Self {
+        self.with(|job| {
+            let login = job.login_mut().clone();
+            job.worker_pods().access = Access::Agent(login, HostNames::Service);
+        })
     }
 
     /// Whose launcher is a pod, whose hosts are called by their pods' names, and which lives and ends
     /// as jobs do whose operator makes all pods itself.
     pub fn of_pods(self) -> Self {
-        self.with(|job| {
-            job.launcher_as = LauncherAs::Pod;
-            job.host_names = HostNames::Pods;
-            job.discovery_tells_slots = true;
-            job.exec_script = true;
-            job.launcher_is_indexed = false;
-            job.transport = Some(Transport::Agent);
-            job.launcher.restart = RestartPolicy::Never;
-            job.policy.clean_covers_launcher = true;
-            job.policy.failed_worker_is_fatal = true;
+        let job = self.with(|job| {
+            job.launcher.kind = LauncherKind::Pod {
+                restart: RestartPolicy::Never,
+                is_cleaned_up: true,
+            };
+            let login = Login {
+                discovery_has_slots: true,
+                exec_script: true,
+                ..job.login_mut().clone()
+            };
+            job.worker_pods().access = Access::Agent(login, HostNames::Pods);
+        });
+        job.limited(|limits| limits.failed_worker_is_fatal = true)
+    }
+
+    /// Whose templates arrange the access, and whose workers end by themselves.
+    pub fn provided(self) -> Self {
+        let job = self.clean(CleanUp::Notify).with(|job| {
+            job.launcher.kind = LauncherKind::Pod {
+                restart: RestartPolicy::Never,
+                is_cleaned_up: false,
+            };
+            job.worker_pods().access = Access::Provided(Provided {
+                files: BTreeMap::from([("start.sh".to_owned(), "#!/bin/sh\n".to_owned())]),
+                sidecar: Some("main".to_owned()),
+                selector: BTreeMap::from([("app".to_owned(), job.owner.name.clone())]),
+                ports: BTreeMap::from([("mpi".to_owned(), 9999)]),
+                startup_limit: "the limit is 60 s".to_owned(),
+                account: None,
+            });
+        });
+        job.limited(|limits| limits.deleted_launcher_is_fatal = true)
+    }
+
+    /// With an account that may see pods, and go into the workers; its templates name it.
+    pub fn with_account(self) -> Self {
+        let account = self.own_account();
+        self.with(|job| match &mut job.worker_pods().access {
+            Access::Provided(provided) => provided.account = Some(account),
+            Access::SiteDefault(_) | Access::Ssh(_) | Access::Agent(..) => {
+                panic!("nobody needs the account")
+            }
         })
     }
 
-    /// Whose launcher may see pods, and go into the workers.
-    pub fn with_account(self) -> Self {
-        self.with(|job| {
-            let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
-            let see = Right {
-                resource: "pods",
-                verbs: &["get", "list", "watch"],
-                names: None,
-            };
-            let enter = Right {
-                resource: "pods/exec",
-                verbs: &["get", "create"],
-                names: Some(workers.collect()),
-            };
-            job.account = Some(Account {
-                name: job.launcher_name(),
-                given: None,
-                rights: vec![see, enter],
-            });
-        })
+    fn own_account(&self) -> Account {
+        let see = Rule {
+            resource: "pods",
+            verbs: &["get", "list", "watch"],
+            names: None,
+        };
+        let enter = Rule {
+            resource: "pods/exec",
+            verbs: &["get", "create"],
+            names: Some(self.worker_names().collect()),
+        };
+        Account {
+            name: self.names.launcher.clone(),
+            existing_service_account: None,
+            rules: vec![see, enter],
+        }
     }
 
     /// Whose workers are a StatefulSet's, reached through the API server, and which outlives its
     /// launcher.
     pub fn of_a_set(self) -> Self {
-        let job = self.launcher_waits().with_account();
-        job.with(|job| {
-            job.launcher_as = LauncherAs::Pod;
-            job.workers_as = WorkersAs::StatefulSet;
-            job.host_names = HostNames::Pods;
-            job.transport = Some(Transport::Exec);
-            job.exec_script = true;
-            job.gate = false;
-            job.census = false;
-            job.launcher.restart = RestartPolicy::Never;
-            job.outlives_launcher = true;
-            if let Some(workers) = &mut job.workers {
-                workers.role.restart = RestartPolicy::Always;
+        self.launcher_waits().with(|job| {
+            job.launcher.kind = LauncherKind::Pod {
+                restart: RestartPolicy::Never,
+                is_cleaned_up: false,
+            };
+            job.workers = Workers::StatefulSet(StatefulWorkers {
+                count: job.worker_count(),
+                role: job.worker_role().clone(),
+                account: job.own_account(),
+            });
+            job.lifecycle.end = End::OnDeletion;
+        })
+    }
+
+    /// With so many workers instead, and an account for these.
+    pub fn scaled(self, count: u32) -> Self {
+        self.with(|job| {
+            match &mut job.workers {
+                Workers::Pods(workers) => workers.count = count,
+                Workers::StatefulSet(workers) => workers.count = count,
+            }
+            if job.account().is_some() {
+                *job.account_mut() = job.own_account();
             }
         })
     }
 
     /// Whose launcher waits for its workers.
     pub fn launcher_waits(self) -> Self {
-        self.with(|job| job.launcher_start = LauncherStart::WhenWorkersReady)
+        self.with(|job| job.launcher.start = LauncherStart::WhenWorkersReady)
     }
 }
 
@@ -240,7 +335,7 @@ impl Observed {
             started_at: status.started_at,
             ran: self.recorded.ran || status.running,
             suspended: status.suspended,
-            outcome: status.outcome.filter(|_| !self.job.outlives_launcher),
+            outcome: status.outcome.filter(|_| !self.job.outlives_launcher()),
             restarts: status.restarts,
             replaced: status.replaced,
         };

@@ -15,6 +15,7 @@ pub mod observed;
 mod phase;
 mod plan;
 mod quantity;
+mod reach;
 mod recorded;
 mod render;
 pub mod site;

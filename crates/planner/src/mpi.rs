@@ -5,7 +5,7 @@ use contract::commands;
 use contract::files::{AGENT_COPY, AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT_PATH, HOSTFILE};
 use contract::mpi::{Mpi, MpiLauncher, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting};
 
-use crate::job::{HostNames, Job};
+use crate::job::{HostNames, Job, Login};
 use crate::site::Site;
 
 /// Names and values, in the order in which they are appended.
@@ -57,9 +57,9 @@ fn ssh_words(mpi: Mpi, gated: bool, workers: u32) -> String {
 }
 
 /// The variables of transport Agent: for every family at once, since each ignores the others'.
-pub(crate) fn agent_variables(job: &Job) -> Variables {
+pub(crate) fn agent_variables(job: &Job, login: &Login) -> Variables {
     let mut variables = Vec::new();
-    if job.exec_script {
+    if login.exec_script {
         variables.extend(remote_shell_is_script());
     }
     for launcher in MpiLauncher::all() {
@@ -127,5 +127,5 @@ fn file(name: &str) -> String {
 
 /// Hosts are known by names that a launcher would cut short.
 fn has_dots(job: &Job) -> bool {
-    job.host_names == HostNames::Pods && job.owner.name.contains('.')
+    job.host_names() == HostNames::Pods && job.owner.name.contains('.')
 }

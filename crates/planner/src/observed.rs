@@ -37,7 +37,7 @@ pub struct Observed {
     /// The workers' StatefulSet, where they have one.
     pub worker_set: Slot<WorkerSet>,
     /// The launcher's Job.
-    pub launcher: Slot<Launcher>,
+    pub launcher: Slot<LauncherJob>,
     /// Pods that the launcher's Job made, and only those; or the launcher, where it is a pod.
     pub launcher_pods: Vec<Pod>,
     /// Pods that stand under a worker's name or label and are this job's own.
@@ -188,7 +188,7 @@ pub struct WorkerSet {
 
 /// What matters of the launcher's Job.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Launcher {
+pub struct LauncherJob {
     /// UID, for patches, and to know its pods.
     pub uid: String,
     /// `spec.suspend`.

@@ -10,13 +10,14 @@ use self::situation::Situation;
 use crate::action::Action;
 use crate::observed::Observed;
 use crate::phase::Phase;
+use crate::reach::Reach;
+use crate::recorded::Outcome;
 use crate::status::Status;
 use crate::waiting_on::WaitingOn;
 
 mod account;
 mod agent_report;
 mod blocked;
-mod bootstrap;
 mod cleanup;
 mod deadline;
 mod expiry;
@@ -28,6 +29,7 @@ mod launcher;
 mod pods;
 mod retry;
 mod situation;
+mod startup;
 mod stuck;
 mod verdict;
 mod wake;
@@ -54,37 +56,55 @@ fn steps(situation: &Situation<'_>) -> Vec<Vec<Action>> {
         Phase::Blocked => vec![account::narrow(observed)],
         Phase::Finishing => vec![situation.cleanup.clone()],
         Phase::Deleting => vec![[launcher::stop(observed), workers::remove_all(observed)].concat()],
-        Phase::Suspended => vec![
-            identity::ensure(observed),
-            [
-                launcher::align(observed),
-                workers::remove_all(observed),
-                gang::remove(observed),
-                identity::remove_certificates(observed),
-            ]
-            .concat(),
-        ],
-        // The launcher comes last: where a worker is refused, it must not start and fail.
+        Phase::Suspended => suspend(observed, situation.reach),
         Phase::Preparing
         | Phase::Gathering
         | Phase::Launching
         | Phase::Running
-        | Phase::LauncherExited => vec![
-            [
-                identity::ensure(observed),
-                account::ensure(observed),
-                gang::ensure(observed),
-            ]
-            .concat(),
-            [
-                account::bind(observed),
-                retry::remove_counted(observed),
-                workers::ensure(observed, situation.outcome.as_ref()),
-            ]
-            .concat(),
-            [launcher::align(observed), hosts::tell(observed)].concat(),
-        ],
+        | Phase::LauncherExited => match situation.reach {
+            Some(reach) => run(observed, reach, situation.outcome.as_ref()),
+            None => Vec::new(),
+        },
     }
+}
+
+/// Objects that are not pods come at once, so that the job starts quickly when it is resumed.
+fn suspend(observed: &Observed, reach: Option<Reach<'_>>) -> Vec<Vec<Action>> {
+    let (objects, launcher) = match reach {
+        Some(reach) => (
+            identity::ensure(observed, reach),
+            launcher::align(observed, reach),
+        ),
+        None => (Vec::new(), launcher::stop(observed)),
+    };
+    let pods = [
+        launcher,
+        workers::remove_all(observed),
+        gang::remove(observed),
+        identity::remove_certificates(observed)
+            .into_iter()
+            .collect(),
+    ];
+    vec![objects, pods.concat()]
+}
+
+/// The launcher comes last: where a worker is refused, it must not start and fail.
+fn run(observed: &Observed, reach: Reach<'_>, outcome: Option<&Outcome>) -> Vec<Vec<Action>> {
+    let objects = [
+        identity::ensure(observed, reach),
+        account::ensure(observed),
+        gang::ensure(observed),
+    ];
+    let workers = [
+        account::bind(observed),
+        retry::remove_counted(observed),
+        workers::ensure(observed, reach, outcome),
+    ];
+    let launcher = [
+        launcher::align(observed, reach),
+        hosts::publish(observed, reach),
+    ];
+    vec![objects.concat(), workers.concat(), launcher.concat()]
 }
 
 /// The steps without empty ones, and without what the API server just refused. A step that loses an

@@ -8,13 +8,13 @@ use crate::job::{Job, Owner};
 
 pub(crate) mod account;
 pub(crate) mod agent;
-pub(crate) mod bootstrap;
 pub(crate) mod exec;
 pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher;
 pub(crate) mod pod;
 pub(crate) mod pod_group;
+mod sidecar;
 pub(crate) mod worker_pod;
 pub(crate) mod worker_set;
 

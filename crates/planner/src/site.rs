@@ -24,7 +24,10 @@ pub enum GangScheduler {
     T9k,
 }
 
-/// How mpirun reaches the workers.
+/// The word for reaching workers through the API server, which is no choice of the site's.
+pub const EXEC: &str = "Exec";
+
+/// How mpirun reaches worker pods where muster arranges it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Through the sshd of the workers' image, with a key pair of the job.
@@ -32,24 +35,20 @@ pub enum Transport {
     Ssh,
     /// Through muster's own agent, with certificates of the job; the images need no ssh.
     Agent,
-    /// Through the API server, which runs commands in pods; nothing is added to the workers.
-    Exec,
 }
 
 impl Transport {
     /// The word.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ssh => "SSH",
             Self::Agent => "Agent",
-            Self::Exec => "Exec",
         }
     }
 
-    /// The transport that the word means; one that comes with an API cannot be chosen.
+    /// The transport that the word means.
     pub fn named(word: &str) -> Option<Self> {
-        [Self::Ssh, Self::Agent]
-            .into_iter()
-            .find(|transport| transport.as_str() == word)
+        let mut all = [Self::Ssh, Self::Agent].into_iter();
+        all.find(|transport| transport.as_str() == word)
     }
 }

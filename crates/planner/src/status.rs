@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::recorded::Outcome;
-use crate::site::Transport;
 
 /// What is true of the job now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub struct Status {
     /// The same in one sentence.
     pub message: String,
     /// How mpirun reaches the workers.
-    pub transport: Transport,
+    pub transport: &'static str,
     /// The user holds the job.
     pub suspended: bool,
     /// A launcher pod and every worker run.

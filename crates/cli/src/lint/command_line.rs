@@ -36,7 +36,7 @@ pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
     let Some((ranks, word)) = asked else {
         return Vec::new();
     };
-    let hosts = u64::from(job.worker_count()) + u64::from(job.launcher_is_host);
+    let hosts = u64::from(job.worker_count()) + u64::from(job.launcher.host.is_some());
     // A launcher without workers runs its ranks itself, without a limit of slots.
     if hosts == 0 || meant {
         return Vec::new();

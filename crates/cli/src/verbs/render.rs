@@ -52,8 +52,8 @@ pub(crate) fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
 /// What the planner creates, step by step. A job that waits or is suspended is shown as if it did
 /// not and was not: the question is what it becomes.
 fn children(mut job: Job, site: &Site) -> Vec<Value> {
-    job.launcher_start = LauncherStart::AtOnce;
-    job.policy.suspended = false;
+    job.launcher.start = LauncherStart::AtOnce;
+    job.lifecycle.suspended = false;
     let observed = Observed::alone(job, site.clone(), Timestamp::UNIX_EPOCH);
     let steps = planner::plan(&observed).steps;
     let created = steps

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use dialects::Dialect;
-use planner::site::Transport;
+use planner::site::{Site, Transport};
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -41,7 +41,8 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
         jobs: vec![job.clone()],
         ..Objects::default()
     }))?;
-    let settings = runner_settings(&run, &args.local_args, transport(&job) == Transport::Ssh)?;
+    let uses_ssh = transport(&job) == Transport::Ssh.as_str();
+    let settings = runner_settings(&run, &args.local_args, uses_ssh)?;
     print_summary(global, &manifest, &job, &settings);
     print_changes(global, &added);
     let output = OutputWriter::open(args.output.is_some());
@@ -248,7 +249,7 @@ fn refuse_suspended(job: &Value, dialect: &Dialect) -> Result<()> {
         return Ok(());
     };
     match manifest::lower(job) {
-        Some(Ok(lowered)) if lowered.policy.suspended => Err(never_started(format!(
+        Some(Ok(lowered)) if lowered.lifecycle.suspended => Err(never_started(format!(
             "error[Suspended]: {} is suspended, so nothing would run\n  do: set {field} to false, or \
              use `muster up` and resume it with kubectl",
             manifest::name(job)
@@ -261,7 +262,7 @@ fn refuse_suspended(job: &Value, dialect: &Dialect) -> Result<()> {
 fn refuse_exec_transport(objects: &[Value]) -> Result<()> {
     let is_exec = |object: &&Value| {
         let dialect = manifest::dialect(object);
-        dialect.is_some_and(|dialect| dialect.fixed_transport == Some(Transport::Exec))
+        dialect.is_some_and(|dialect| dialect.fixed_transport == Some(planner::site::EXEC))
     };
     match objects.iter().find(is_exec) {
         None => Ok(()),
@@ -284,7 +285,7 @@ fn require_program(job: &Value) -> Result<()> {
     let Some(Ok(lowered)) = manifest::lower(job) else {
         return Ok(());
     };
-    let container = &lowered.launcher.template["spec"]["containers"][0];
+    let container = &lowered.launcher.role.template["spec"]["containers"][0];
     let word = |list: &str| container[list][0].as_str();
     let Some(program) = word("command").or_else(|| word("args")) else {
         return Ok(());
@@ -371,13 +372,18 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
     })
 }
 
-/// How the launcher will reach the workers.
-fn transport(job: &Value) -> Transport {
-    let chosen = manifest::lower(job).and_then(|lowered| lowered.ok()?.transport);
-    chosen.unwrap_or(match host::agent() {
+/// The word for how the launcher will reach the workers.
+fn transport(job: &Value) -> &'static str {
+    let transport = match host::agent() {
         Some(_) => Transport::Agent,
         None => Transport::Ssh,
-    })
+    };
+    let site = Site {
+        transport,
+        ..Site::default()
+    };
+    let lowered = manifest::lower(job).and_then(Result::ok);
+    lowered.map_or(transport.as_str(), |lowered| lowered.transport(&site))
 }
 
 fn is_isolated(local_args: &LocalArgs, isolation: Isolation, sshd: bool) -> Result<bool> {
@@ -426,7 +432,7 @@ fn print_summary(global: &Global, manifest: &Manifest, job: &Value, settings: &S
     }
     let view = JobView(job);
     let findings = lint::check(manifest).len();
-    let transport = transport(job).as_str();
+    let transport = transport(job);
     if out::is_live() && !global.no_progress {
         let version = manifest::text(job, "apiVersion");
         let ranks = view.ranks().unwrap_or(0);

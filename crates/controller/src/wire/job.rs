@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use planner::observed::{Directives, Launcher, LauncherEnd};
+use planner::observed::{Directives, LauncherEnd, LauncherJob};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl IntoChild for Job {
         let spec = self.spec.or_default();
         let status = self.status.or_default();
         let mut affinity = spec.template.spec.affinity;
-        let facts = Facts::Job(Box::new(Launcher {
+        let facts = Facts::Job(Box::new(LauncherJob {
             uid: uid(&self.metadata),
             suspended: spec.suspend.unwrap_or(false),
             started_at: status.start_time.as_ref().map(|time| time.0),

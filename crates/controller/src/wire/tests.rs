@@ -69,14 +69,15 @@ fn a_child_is_known_by_its_controller_and_its_label() {
 
 #[test]
 fn a_launcher_pod_belongs_to_the_job_of_its_job() {
-    let owner = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
-        "name": "ring-launcher", "uid": "j1", "controller": true}]});
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "whatever", "uid": "j1",
+        "controller": true}]);
+    let labels = json!({"training.kubeflow.org/job-name": "ring"});
+    let ours = json!({"ownerReferences": owner, "labels": labels});
     assert_eq!(
-        pod(&owner, &json!({})).0.job(),
+        pod(&ours, &json!({})).0.job(),
         Some(ObjectKey::new("team-a", "ring"))
     );
-    let other = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
-        "name": "nightly", "uid": "j1", "controller": true}]});
+    let other = json!({"ownerReferences": owner});
     assert_eq!(pod(&other, &json!({})).0.job(), None);
 }
 
@@ -128,7 +129,7 @@ fn the_first_failure_in_time_is_the_exit_and_the_last_end_is_the_end() {
     assert!(pod.deleting);
 }
 
-fn job(spec: &Value, status: &Value) -> observed::Launcher {
+fn job(spec: &Value, status: &Value) -> observed::LauncherJob {
     let object = json!({"metadata": metadata(&json!({})), "spec": spec, "status": status});
     read(&Kind::Job, &object)
         .facts

@@ -2,14 +2,11 @@
 //! through the API server, and does not end the job by its end. Everything that is wrong with a job at
 //! once, or a [`planner::Job`] that the planner need not doubt.
 
-use std::collections::BTreeMap;
-
 use planner::Job;
 use planner::job::{
-    Account, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy,
-    Right, Role, Workers, WorkersAs,
+    Account, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle, Mpi, Names,
+    RestartPolicy, Role, Rule, StatefulWorkers, Workers,
 };
-use planner::site::Transport;
 use serde_json::Value;
 
 use super::types::{self, MpiJob, Template};
@@ -95,81 +92,61 @@ fn check_template(path: &str, template: &Template, errors: &mut Vec<FieldError>)
 }
 
 fn hub(job: &MpiJob, workers: u32) -> Job {
-    let (launcher, worker) = (&job.spec.launcher, &job.spec.worker);
-    let role = |template: &Template, restart| Role {
+    let names = Names::usual(&job.metadata.name);
+    let role = |template: &Template| Role {
         template: template.written.clone(),
-        restart,
-        labels: BTreeMap::new(),
-        container: None,
+        ..Role::default()
     };
+    let launcher = &job.spec.launcher;
     Job {
         owner: job.metadata.owner(API_VERSION, KIND),
         mpi: Mpi::OpenMpi,
         slots: 1,
-        launcher: role(launcher, restart(&launcher.restart_policy)),
-        workers: Some(Workers {
-            count: workers,
-            // Whatever they say: a StatefulSet has no other.
-            role: role(worker, RestartPolicy::Always),
-            drops_bare_args: false,
-        }),
-        workers_as: WorkersAs::StatefulSet,
-        launcher_as: LauncherAs::Pod,
-        launcher_is_host: false,
-        launcher_is_indexed: false,
-        host_names: HostNames::Pods,
-        discovery_tells_slots: false,
-        exec_script: true,
-        launcher_start: LauncherStart::WhenWorkersReady,
-        transport: Some(Transport::Exec),
-        gate: false,
-        ssh_port: None,
-        census: false,
-        ssh_mount_path: String::new(),
         elastic: false,
-        policy: policy(&job.spec.clean_pod_policy),
-        gang_scheduler: None,
-        gang: GangWish::default(),
-        tells_of_pods: true,
-        outlives_launcher: true,
-        account: Some(account(job, workers)),
-        bootstrap: None,
-    }
-}
-
-fn policy(clean: &str) -> Policy {
-    Policy {
-        clean: match clean {
-            "All" => CleanUp::All,
-            "Running" => CleanUp::Running,
-            _ => CleanUp::Nothing,
+        launcher: Launcher {
+            role: role(launcher),
+            kind: LauncherKind::Pod {
+                restart: restart(&launcher.restart_policy),
+                is_cleaned_up: false,
+            },
+            start: LauncherStart::WhenWorkersReady,
+            host: None,
         },
-        clean_covers_launcher: false,
-        failed_worker_is_fatal: false,
-        ttl_secs: None,
-        expires_secs: None,
-        deadline_secs: None,
-        startup_secs: None,
-        backoff_limit: None,
-        suspended: false,
+        workers: Workers::StatefulSet(StatefulWorkers {
+            count: workers,
+            role: role(&job.spec.worker),
+            account: account(job, &names, workers),
+        }),
+        names,
+        lifecycle: Lifecycle {
+            suspended: false,
+            clean_up: match job.spec.clean_pod_policy.as_str() {
+                "All" => CleanUp::All,
+                "Running" => CleanUp::Running,
+                _ => CleanUp::Nothing,
+            },
+            end: End::OnDeletion,
+        },
+        gang: Gang::default(),
+        reports_pods: true,
     }
 }
 
 /// It may see pods, and run commands in the job's own workers. A WebSocket begins with a GET, older
 /// clients with a POST.
-fn account(job: &MpiJob, workers: u32) -> Account {
-    let workers = (0..workers).map(|index| format!("{}-worker-{index}", job.metadata.name));
+fn account(job: &MpiJob, names: &Names, workers: u32) -> Account {
+    let workers = (0..workers).map(|index| format!("{}-{index}", names.worker));
     let given = &job.spec.launcher.service_account;
     Account {
-        name: format!("{}-launcher", job.metadata.name),
-        given: Some(given.clone()).filter(|name| !name.is_empty()),
-        rights: vec![
-            Right {
+        name: names.launcher.clone(),
+        existing_service_account: Some(given.clone()).filter(|name| !name.is_empty()),
+        rules: vec![
+            Rule {
                 resource: "pods",
                 verbs: &["get", "list", "watch"],
                 names: None,
             },
-            Right {
+            Rule {
                 resource: "pods/exec",
                 verbs: &["get", "create"],
                 names: Some(workers.collect()),

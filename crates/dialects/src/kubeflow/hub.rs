@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::job::{
-    CleanUp, GangWish, Job, LauncherStart, Mpi, Owner, RestartPolicy, Role, Workers,
+    Access, CleanUp, End, Gang, Job, LauncherStart, Lifecycle, Limits, Mpi, Owner, RestartPolicy,
+    Role, WorkerPods,
 };
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use super::checks::WAIT_FOR_WORKERS;
 use super::wire::{self, LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 use super::{API_VERSION, KIND};
 use crate::FieldError;
+use crate::muster_fields::within;
 
 /// What a program's command line holds when it asks for hosts while it runs.
 const DISCOVERY: &str = contract::files::DISCOVER_HOSTS;
@@ -21,14 +23,15 @@ pub(crate) struct Version {
     pub(crate) fill: fn(&mut MpiJob),
     /// Everything that is wrong with its values.
     pub(crate) validate: fn(&MpiJob) -> Vec<FieldError>,
-    /// The hub's job; none only if validation let something through that it must not.
-    pub(crate) hub: fn(&MpiJob, Replicas) -> Option<Job>,
+    /// The hub's job, of one that is valid.
+    pub(crate) hub: fn(&MpiJob, Replicas) -> Job,
 }
 
 /// The entries of `mpiReplicaSpecs`.
 pub(crate) struct Replicas {
     pub(crate) launcher: ReplicaSpec,
-    pub(crate) worker: Option<ReplicaSpec>,
+    /// Of no replicas where there is none.
+    pub(crate) worker: ReplicaSpec,
 }
 
 impl Version {
@@ -43,21 +46,12 @@ impl Version {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let replicas = job.spec.replicas.take().unwrap_or_default();
-        let lowered = Replicas::of(replicas).and_then(|replicas| (self.hub)(&job, replicas));
-        lowered.ok_or_else(|| {
-            // Unreachable after validation; said rather than panicked on.
-            vec![FieldError::required("spec", "must be a complete MPIJob")]
-        })
-    }
-}
-
-impl Replicas {
-    fn of(mut replicas: BTreeMap<String, ReplicaSpec>) -> Option<Self> {
-        Some(Self {
-            launcher: replicas.remove(LAUNCHER)?,
-            worker: replicas.remove(WORKER),
-        })
+        let mut replicas = job.spec.replicas.take().unwrap_or_default();
+        let replicas = Replicas {
+            launcher: replicas.remove(LAUNCHER).unwrap_or_default(),
+            worker: replicas.remove(WORKER).unwrap_or_default(),
+        };
+        Ok((self.hub)(&job, replicas))
     }
 }
 
@@ -84,67 +78,81 @@ pub(crate) fn launcher_start(job: &MpiJob) -> LauncherStart {
     }
 }
 
-/// The workers, none of them where there are to be none.
+/// The workers; what they would look like does not matter where there are none.
 pub(crate) fn workers(
     job: &MpiJob,
-    worker: Option<ReplicaSpec>,
+    worker: ReplicaSpec,
     labels: BTreeMap<String, String>,
-) -> Option<Option<Workers>> {
-    let Some(worker) = worker else {
-        return Some(None);
-    };
-    let count = u32::try_from(worker.replicas?).ok()?;
+    access: Access,
+) -> WorkerPods {
+    let count = within(worker.replicas).unwrap_or(0);
     let name = &job.spec.main_container;
     let container = (!name.is_empty()).then(|| name.clone());
     let role = Role {
         container,
-        ..role(worker, labels)
+        labels,
+        template: worker.template,
     };
-    let workers = Workers {
+    WorkerPods {
         count,
-        role,
+        role: if count > 0 { role } else { Role::default() },
+        restart: restart(&worker.restart_policy),
         drops_bare_args: false,
-    };
-    Some((count > 0).then_some(workers))
+        access,
+    }
 }
 
-/// One kind of pod.
-pub(crate) fn role(replica: ReplicaSpec, labels: BTreeMap<String, String>) -> Role {
-    let restart = match replica.restart_policy.as_str() {
+/// `restartPolicy`.
+pub(crate) fn restart(word: &str) -> RestartPolicy {
+    match word {
         "Never" => RestartPolicy::Never,
         "Always" => RestartPolicy::Always,
         "ExitCode" => RestartPolicy::ExitCode,
         _ => RestartPolicy::OnFailure,
-    };
-    Role {
-        template: replica.template,
-        restart,
-        labels,
-        container: None,
     }
 }
 
-/// `cleanPodPolicy`.
-pub(crate) fn clean_up(word: &str) -> CleanUp {
-    match word {
-        "All" => CleanUp::All,
-        "Running" => CleanUp::Running,
-        _ => CleanUp::Nothing,
+/// `runPolicy`, as far as it limits a job, and `spec.muster`.
+pub(crate) fn limits(job: &MpiJob) -> Limits {
+    let policy = &job.spec.run_policy;
+    Limits {
+        deadline_secs: within(policy.active_deadline_seconds),
+        startup_secs: job.spec.muster.startup_secs(),
+        backoff_limit: within(policy.backoff_limit),
+        ..Limits::NONE
     }
+}
+
+/// The rest of `runPolicy`.
+pub(crate) fn lifecycle(job: &MpiJob, limits: Limits) -> Lifecycle {
+    let policy = &job.spec.run_policy;
+    Lifecycle {
+        suspended: policy.suspend.unwrap_or(false),
+        clean_up: match policy.clean_pod_policy.as_deref() {
+            Some("All") => CleanUp::All,
+            Some("Running") => CleanUp::Running,
+            Some(_) | None => CleanUp::Nothing,
+        },
+        end: End::WithLauncher(limits),
+    }
+}
+
+/// `slotsPerWorker`.
+pub(crate) fn slots(job: &MpiJob) -> u32 {
+    within(job.spec.slots_per_worker).unwrap_or(1)
 }
 
 /// `schedulingPolicy`.
-pub(crate) fn gang(job: &MpiJob) -> Option<GangWish> {
+pub(crate) fn gang(job: &MpiJob) -> Gang {
     let wish = &job.spec.run_policy.scheduling;
-    let timeout = wish.schedule_timeout_seconds.map(i32::try_from);
-    Some(GangWish {
-        min_members: wish.min_available.map(i32::try_from).transpose().ok()?,
+    Gang {
+        min_members: within(wish.min_available),
         queue: first_said([wish.queue.clone(), job.queue.clone()]),
         min_resources: wish.min_resources.clone(),
         priority_class: first_said([wish.priority_class.clone()]),
-        priority: None,
-        schedule_timeout_secs: timeout.transpose().ok()?,
-    })
+        schedule_timeout_secs: within(wish.schedule_timeout_seconds),
+        ..Gang::default()
+    }
 }
 
 fn first_said<const N: usize>(texts: [String; N]) -> Option<String> {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use contract::labels::{JOB_ROLE_LABEL, LAUNCHER_ROLE, REPLICA_TYPE_LABEL, WORKER_ROLE};
 use planner::Job;
 use planner::job::{
-    HostNames, LauncherAs, Policy, RestartPolicy, Role, Workers as HubWorkers, WorkersAs,
+    Access, HostNames, Launcher, LauncherHost, LauncherKind, LauncherStart, Limits, Login, Names,
+    RestartPolicy, Role, WorkerPods, Workers,
 };
 use planner::site::Transport;
 use serde_json::{Map, Value};
@@ -18,6 +19,7 @@ use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::FieldError;
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
+use crate::muster_fields::within;
 use crate::template::containers;
 
 const RESTART_POLICIES: [&str; 4] = ["Always", "ExitCode", "Never", "OnFailure"];
@@ -95,61 +97,70 @@ fn check_containers(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
+fn job(job: &MpiJob, replicas: Replicas) -> Job {
     let spec = &job.spec;
     let Replicas { launcher, worker } = replicas;
-    let transport = spec.muster.transport().unwrap_or(Transport::Agent);
-    let launcher_is_host = spec.run_launcher_as_worker? || has_gpu(&launcher);
-    let workers = hub::workers(job, worker, labels([(REPLICA_TYPE_LABEL, WORKER_ROLE)]))?;
-    Some(Job {
-        owner: hub::owner(job),
-        mpi: hub::mpi(job),
-        slots: u32::try_from(spec.slots_per_worker?).ok()?,
-        elastic: hub::is_elastic(job, &launcher),
-        launcher: launcher_role(launcher),
-        workers: workers.map(|workers| HubWorkers {
-            drops_bare_args: true,
-            ..workers
-        }),
-        workers_as: WorkersAs::Pods,
-        launcher_as: LauncherAs::Pod,
-        launcher_is_host,
-        launcher_is_indexed: false,
-        host_names: match transport {
-            Transport::Agent => HostNames::Pods,
-            // Nothing resolves the bare name of a pod.
-            Transport::Ssh | Transport::Exec => HostNames::Service,
-        },
-        discovery_tells_slots: true,
+    let login = Login {
+        discovery_has_slots: true,
         exec_script: true,
-        launcher_start: hub::launcher_start(job),
-        transport: Some(transport),
-        gate: spec.muster.is_gated(),
-        census: spec.muster.has_census(),
-        ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
-        ssh_mount_path: spec.ssh_auth_mount_path.clone(),
-        policy: policy(job)?,
-        gang_scheduler: None,
-        gang: hub::gang(job)?,
-        tells_of_pods: false,
-        outlives_launcher: false,
-        account: None,
-        bootstrap: None,
-    })
+        ..spec.muster.login(&spec.ssh_auth_mount_path)
+    };
+    let access = match spec.muster.transport() {
+        // Nothing resolves the bare name of a pod.
+        Some(Transport::Ssh) => Access::Ssh(login),
+        Some(Transport::Agent) | None => Access::Agent(login, HostNames::Pods),
+    };
+    let is_host = spec.run_launcher_as_worker == Some(true) || has_gpu(&launcher);
+    let found_by = labels([(REPLICA_TYPE_LABEL, WORKER_ROLE)]);
+    let limits = Limits {
+        expires_secs: within(spec.run_policy.ttl_seconds_after_finished),
+        failed_worker_is_fatal: true,
+        ..hub::limits(job)
+    };
+    Job {
+        owner: hub::owner(job),
+        names: Names::usual(&job.metadata.name),
+        mpi: hub::mpi(job),
+        slots: hub::slots(job),
+        elastic: hub::is_elastic(job, &launcher),
+        launcher: Launcher {
+            start: hub::launcher_start(job),
+            host: is_host.then_some(LauncherHost::Unindexed),
+            ..launcher_of(launcher)
+        },
+        workers: Workers::Pods(WorkerPods {
+            drops_bare_args: true,
+            ..hub::workers(job, worker, found_by, access)
+        }),
+        lifecycle: hub::lifecycle(job, limits),
+        gang: hub::gang(job),
+        reports_pods: false,
+    }
 }
 
 /// A launcher that ended well has ended the job, so it is never started again after that.
-fn launcher_role(launcher: ReplicaSpec) -> Role {
+fn launcher_of(launcher: ReplicaSpec) -> Launcher {
     let found_by = [
-        (JOB_ROLE_LABEL, "master"),
+        (JOB_ROLE_LABEL, super::LAUNCHER_ROLE),
         (REPLICA_TYPE_LABEL, LAUNCHER_ROLE),
     ];
-    let role = hub::role(launcher, labels(found_by));
-    let restart = match role.restart {
+    let restart = match hub::restart(&launcher.restart_policy) {
         RestartPolicy::Always => RestartPolicy::OnFailure,
         other => other,
     };
-    Role { restart, ..role }
+    Launcher {
+        role: Role {
+            template: launcher.template,
+            labels: labels(found_by),
+            container: None,
+        },
+        kind: LauncherKind::Pod {
+            restart,
+            is_cleaned_up: true,
+        },
+        start: LauncherStart::AtOnce,
+        host: None,
+    }
 }
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -162,24 +173,6 @@ fn has_gpu(launcher: &ReplicaSpec) -> bool {
     let limits = containers(&launcher.template)
         .filter_map(|container| container.get("resources")?.get("limits")?.as_object());
     limits.flat_map(Map::keys).any(|name| name.contains("gpu"))
-}
-
-fn policy(job: &MpiJob) -> Option<Policy> {
-    let policy = &job.spec.run_policy;
-    let ttl = policy.ttl_seconds_after_finished.map(u32::try_from);
-    let deadline = policy.active_deadline_seconds.map(u64::try_from);
-    let startup = job.spec.muster.startup_timeout_seconds.map(u64::try_from);
-    Some(Policy {
-        clean: hub::clean_up(policy.clean_pod_policy.as_deref()?),
-        clean_covers_launcher: true,
-        failed_worker_is_fatal: true,
-        ttl_secs: None,
-        expires_secs: ttl.transpose().ok()?,
-        deadline_secs: deadline.transpose().ok()?,
-        startup_secs: startup.transpose().ok()?,
-        backoff_limit: policy.backoff_limit.map(u32::try_from).transpose().ok()?,
-        suspended: policy.suspend?,
-    })
 }
 
 /// Another controller was asked to run this job. A value that is no text at all is an error of the

@@ -5,14 +5,18 @@
 use std::collections::BTreeMap;
 
 use planner::Job;
-use planner::job::{HostNames, LauncherAs, Policy, WorkersAs};
+use planner::job::{
+    Access, HostNames, JobRestart, Launcher, LauncherHost, LauncherKind, Names, Role, Workers,
+};
+use planner::site::Transport;
 use serde_json::Value;
 
 use super::defaults;
-use super::types::{MpiJob, Muster, RunPolicy, WORKER};
+use super::types::{MpiJob, WORKER};
 use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
+use crate::muster_fields::within;
 use crate::names::dns_1035_problems;
 use crate::{FieldError, muster_status};
 
@@ -26,9 +30,11 @@ const HOW: Version = Version {
 
 /// What was asked for, or everything that is wrong with it.
 pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
-    let mut job = HOW.lower(object)?;
-    job.transport = job.transport.or_else(|| muster_status::transport(object));
-    Ok(job)
+    let job = HOW.lower(object)?;
+    Ok(match muster_status::transport(object) {
+        Some(transport) => job.begun_with(transport),
+        None => job,
+    })
 }
 
 /// Everything that is wrong with the values of a job, defaulted or not.
@@ -76,63 +82,42 @@ fn check_worker(job: &MpiJob, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn job(job: &MpiJob, replicas: Replicas) -> Option<Job> {
+fn job(job: &MpiJob, replicas: Replicas) -> Job {
     let spec = &job.spec;
     let Replicas { launcher, worker } = replicas;
-    Some(Job {
+    let login = spec.muster.login(&spec.ssh_auth_mount_path);
+    let access = match spec.muster.transport() {
+        None => Access::SiteDefault(login),
+        Some(Transport::Ssh) => Access::Ssh(login),
+        Some(Transport::Agent) => Access::Agent(login, HostNames::Service),
+    };
+    let is_host = spec.run_launcher_as_worker == Some(true);
+    Job {
         owner: hub::owner(job),
+        names: Names::usual(&job.metadata.name),
         mpi: hub::mpi(job),
-        slots: u32::try_from(spec.slots_per_worker?).ok()?,
+        slots: hub::slots(job),
         elastic: hub::is_elastic(job, &launcher),
-        launcher: hub::role(launcher, BTreeMap::new()),
-        workers: hub::workers(job, worker, BTreeMap::new())?,
-        workers_as: WorkersAs::Pods,
-        launcher_as: LauncherAs::Job,
-        launcher_is_host: spec.run_launcher_as_worker?,
-        launcher_is_indexed: true,
-        host_names: HostNames::Service,
-        discovery_tells_slots: false,
-        exec_script: false,
-        launcher_start: hub::launcher_start(job),
-        transport: spec.muster.transport(),
-        gate: spec.muster.is_gated(),
-        census: spec.muster.has_census(),
-        ssh_port: spec.muster.ssh_port.map(u16::try_from).transpose().ok()?,
-        ssh_mount_path: spec.ssh_auth_mount_path.clone(),
-        policy: policy(&spec.run_policy, &spec.muster)?,
-        gang_scheduler: None,
-        gang: hub::gang(job)?,
-        tells_of_pods: false,
-        outlives_launcher: false,
-        account: None,
-        bootstrap: None,
-    })
-}
-
-fn policy(policy: &RunPolicy, muster: &Muster) -> Option<Policy> {
-    Some(Policy {
-        clean: hub::clean_up(policy.clean_pod_policy.as_deref()?),
-        clean_covers_launcher: false,
-        failed_worker_is_fatal: false,
-        expires_secs: None,
-        ttl_secs: policy
-            .ttl_seconds_after_finished
-            .map(u32::try_from)
-            .transpose()
-            .ok()?,
-        deadline_secs: policy
-            .active_deadline_seconds
-            .map(u64::try_from)
-            .transpose()
-            .ok()?,
-        startup_secs: muster
-            .startup_timeout_seconds
-            .map(u64::try_from)
-            .transpose()
-            .ok()?,
-        backoff_limit: policy.backoff_limit.map(u32::try_from).transpose().ok()?,
-        suspended: policy.suspend?,
-    })
+        launcher: Launcher {
+            kind: LauncherKind::Job {
+                restart: match launcher.restart_policy.as_str() {
+                    "Never" => JobRestart::Never,
+                    _ => JobRestart::OnFailure,
+                },
+                ttl_secs: within(spec.run_policy.ttl_seconds_after_finished),
+            },
+            role: Role {
+                template: launcher.template,
+                ..Role::default()
+            },
+            start: hub::launcher_start(job),
+            host: is_host.then_some(LauncherHost::Indexed),
+        },
+        workers: Workers::Pods(hub::workers(job, worker, BTreeMap::new(), access)),
+        lifecycle: hub::lifecycle(job, hub::limits(job)),
+        gang: hub::gang(job),
+        reports_pods: false,
+    }
 }
 
 /// Another controller was asked to run this job. An empty name is another's name too; a value

@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Account, Bootstrap, CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy,
-    RestartPolicy, Right, Role, Workers, WorkersAs,
+    Access, Account, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle, Limits,
+    Mpi, Names, Provided, RestartPolicy, Role, Rule, WorkerPods, Workers,
 };
-use planner::site::Transport;
 use serde_json::Value;
 
 use super::types::{self, OpenMpi};
@@ -255,8 +254,8 @@ fn account(job: &OpenMpi) -> Option<Account> {
     let is_made = job.spec.service_account_name.is_none();
     is_made.then(|| Account {
         name: job.metadata.name.clone(),
-        given: None,
-        rights: vec![Right {
+        existing_service_account: None,
+        rules: vec![Rule {
             resource: "pods",
             verbs: &["get", "list"],
             names: None,
@@ -264,66 +263,67 @@ fn account(job: &OpenMpi) -> Option<Account> {
     })
 }
 
+/// What the component calls its objects.
+pub(super) fn names(job: &OpenMpi) -> Names {
+    let name = &job.metadata.name;
+    Names {
+        launcher: format!("{name}-master"),
+        config: format!("{name}-assets"),
+        ..Names::usual(name)
+    }
+}
+
 fn hub(wanted: &Wanted<'_>) -> Job {
     let job = wanted.job;
+    let app = ("app".to_owned(), job.metadata.name.clone());
     let role = |template: Value, role: &str| Role {
         template,
-        restart: RestartPolicy::Never,
-        labels: BTreeMap::from([
-            ("app".to_owned(), job.metadata.name.clone()),
-            ("role".to_owned(), role.to_owned()),
-        ]),
+        labels: BTreeMap::from([app.clone(), ("role".to_owned(), role.to_owned())]),
         container: None,
     };
+    let worker = || role(pods::worker(wanted), "worker");
+    let is_agent = wanted.own_controller().is_none();
     Job {
         owner: job.metadata.owner(API_VERSION, KIND),
+        names: names(job),
         mpi: Mpi::OpenMpi,
         slots: wanted.slots(),
-        launcher: role(pods::master(wanted), "master"),
-        workers: (wanted.workers > 0).then(|| Workers {
-            count: wanted.workers,
-            role: role(pods::worker(wanted), "worker"),
-            drops_bare_args: false,
-        }),
-        workers_as: WorkersAs::Pods,
-        launcher_as: LauncherAs::Pod,
-        launcher_is_host: false,
-        launcher_is_indexed: false,
-        host_names: HostNames::Service,
-        discovery_tells_slots: false,
-        exec_script: false,
-        launcher_start: LauncherStart::AtOnce,
-        transport: Some(Transport::Ssh),
-        // The script's own probe is the gate.
-        gate: false,
-        ssh_port: Some(defaults::SSH_PORT),
-        census: false,
-        ssh_mount_path: defaults::SECRETS.to_owned(),
         elastic: false,
-        outlives_launcher: false,
-        policy: Policy {
-            clean: CleanUp::Nothing,
-            clean_covers_launcher: false,
-            failed_worker_is_fatal: false,
-            ttl_secs: None,
-            expires_secs: None,
-            deadline_secs: None,
-            startup_secs: None,
-            backoff_limit: None,
-            suspended: false,
+        launcher: Launcher {
+            role: role(pods::master(wanted), "master"),
+            kind: LauncherKind::Pod {
+                restart: RestartPolicy::Never,
+                is_cleaned_up: false,
+            },
+            start: LauncherStart::AtOnce,
+            host: None,
         },
-        gang_scheduler: None,
-        gang: GangWish::default(),
-        tells_of_pods: false,
-        account: account(job),
-        bootstrap: Some(Bootstrap {
-            files: assets::files(wanted),
-            attendant: wanted
-                .own_controller()
-                .is_none()
-                .then(|| pods::CONTROLLER.to_owned()),
-            service_ports: BTreeMap::from([("openmpi".to_owned(), defaults::SERVICE_PORT)]),
-            init_secs: wanted.init_secs,
+        workers: Workers::Pods(WorkerPods {
+            count: wanted.workers,
+            role: match wanted.workers {
+                0 => Role::default(),
+                _ => worker(),
+            },
+            restart: RestartPolicy::Never,
+            drops_bare_args: false,
+            access: Access::Provided(Provided {
+                files: assets::files(wanted),
+                sidecar: is_agent.then(|| pods::CONTROLLER.to_owned()),
+                selector: BTreeMap::from([app.clone()]),
+                ports: BTreeMap::from([("openmpi".to_owned(), defaults::SERVICE_PORT)]),
+                startup_limit: format!("initTimeout is {} s", wanted.init_secs),
+                account: account(job),
+            }),
         }),
+        lifecycle: Lifecycle {
+            suspended: false,
+            clean_up: CleanUp::Notify,
+            end: End::WithLauncher(Limits {
+                deleted_launcher_is_fatal: true,
+                ..Limits::NONE
+            }),
+        },
+        gang: Gang::default(),
+        reports_pods: false,
     }
 }

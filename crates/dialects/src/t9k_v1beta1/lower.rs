@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 use contract::labels::REPLICA_TYPE_LABEL;
 use planner::Job;
 use planner::job::{
-    CleanUp, GangWish, HostNames, LauncherAs, LauncherStart, Mpi, Policy, RestartPolicy, Role,
-    Workers, WorkersAs,
+    Access, CleanUp, End, Gang, HostNames, Launcher, LauncherKind, LauncherStart, Lifecycle,
+    Limits, Login, Mpi, Names, RestartPolicy, Role, WorkerPods, Workers,
 };
 use planner::site::{GangScheduler, Transport};
 use serde_json::Value;
@@ -20,8 +20,9 @@ use serde_json::Value;
 use self::shape::Wanted;
 use super::types::{self, Mode, MpiJob, T9kScheduler};
 use super::{API_VERSION, KIND, defaults};
+use crate::FieldError;
+use crate::muster_fields::{self, within};
 use crate::names::dns_1035_problems;
-use crate::{FieldError, muster_fields};
 
 /// Type of the launcher's replica.
 pub(super) const LAUNCHER: &str = "launcher";
@@ -38,16 +39,11 @@ pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let (mut job, mut errors) = types::read(object);
     defaults::fill(&mut job);
     let wanted = shape::wanted(&job, &mut errors);
+    let wanted = wanted.map_err(|error| errors.push(error));
     validate(&job, &mut errors);
     match wanted {
-        Some(wanted) if errors.is_empty() => Ok(hub(&job, &wanted)),
-        Some(_) | None => {
-            if errors.is_empty() {
-                // Unreachable: what has no shape was said to have none.
-                errors.push(FieldError::required("spec", "must be a complete MPIJob"));
-            }
-            Err(errors)
-        }
+        Ok(wanted) if errors.is_empty() => Ok(hub(&job, &wanted)),
+        Ok(_) | Err(()) => Err(errors),
     }
 }
 
@@ -118,76 +114,75 @@ fn check_name(job: &MpiJob, replicas: i64, errors: &mut Vec<FieldError>) {
 fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
     let (spec, muster) = (&job.spec, &job.spec.muster);
     let is_debugged = spec.debug.enabled;
-    let startup = muster.startup_timeout_seconds;
+    let login = muster.login(&spec.ssh_auth_mount_path);
+    let login = Login {
+        // A worker that is being debugged may run anything, and need not answer.
+        gate: login.gate && !is_debugged,
+        census: login.census && !is_debugged,
+        ..login
+    };
     Job {
         owner: job.metadata.owner(API_VERSION, KIND),
+        names: Names::usual(&job.metadata.name),
         mpi: Mpi::OpenMpi,
         slots: command::slots(&wanted.args, wanted.replicas),
-        launcher: Role {
-            template: command::launcher_template(job, wanted),
-            restart: wanted.launcher_restart,
-            labels: labels(job, LAUNCHER),
-            container: None,
+        elastic: muster.elastic.unwrap_or(false),
+        launcher: Launcher {
+            role: Role {
+                template: command::launcher_template(job, wanted),
+                labels: labels(job, LAUNCHER),
+                container: None,
+            },
+            kind: LauncherKind::Pod {
+                restart: wanted.launcher_restart,
+                is_cleaned_up: false,
+            },
+            start: match is_debugged {
+                true => LauncherStart::AtOnce,
+                false => LauncherStart::WhenWorkersReady,
+            },
+            host: None,
         },
-        workers: Some(Workers {
+        workers: Workers::Pods(WorkerPods {
             count: wanted.replicas,
             role: Role {
                 template: command::worker_template(job, wanted),
-                restart: wanted.worker_restart,
                 labels: labels(job, WORKER),
                 container: Some(wanted.container.to_owned()),
             },
+            restart: wanted.worker_restart,
             drops_bare_args: false,
+            access: match muster.transport() {
+                Some(Transport::Agent) => Access::Agent(login, HostNames::Service),
+                Some(Transport::Ssh) | None => Access::Ssh(login),
+            },
         }),
-        workers_as: WorkersAs::Pods,
-        launcher_as: LauncherAs::Pod,
-        launcher_is_host: false,
-        launcher_is_indexed: false,
-        host_names: HostNames::Service,
-        discovery_tells_slots: false,
-        exec_script: false,
-        launcher_start: match is_debugged {
-            true => LauncherStart::AtOnce,
-            false => LauncherStart::WhenWorkersReady,
-        },
-        transport: Some(muster.transport().unwrap_or(Transport::Ssh)),
-        // A worker that is being debugged may run anything, and need not answer.
-        gate: muster.is_gated() && !is_debugged,
-        ssh_port: muster.ssh_port.and_then(|port| u16::try_from(port).ok()),
-        census: muster.has_census() && !is_debugged,
-        ssh_mount_path: spec.ssh_auth_mount_path.clone(),
-        elastic: muster.elastic.unwrap_or(false),
-        policy: Policy {
-            clean: match spec.clean_up_workers {
+        lifecycle: Lifecycle {
+            suspended: spec.pause.enabled,
+            clean_up: match spec.clean_up_workers {
                 Some(true) => CleanUp::All,
                 Some(false) | None => CleanUp::Nothing,
             },
-            clean_covers_launcher: false,
-            failed_worker_is_fatal: false,
-            ttl_secs: None,
-            expires_secs: None,
-            deadline_secs: None,
-            startup_secs: startup.and_then(|secs| u64::try_from(secs).ok()),
-            backoff_limit: wanted.restart_limit,
-            suspended: spec.pause.enabled,
+            end: End::WithLauncher(Limits {
+                startup_secs: muster.startup_secs(),
+                backoff_limit: wanted.restart_limit,
+                ..Limits::NONE
+            }),
         },
-        gang_scheduler: spec.t9k_scheduler.as_ref().map(|_| GangScheduler::T9k),
         gang: gang(spec.t9k_scheduler.as_ref()),
-        tells_of_pods: true,
-        outlives_launcher: false,
-        account: None,
-        bootstrap: None,
+        reports_pods: true,
     }
 }
 
-fn gang(scheduler: Option<&T9kScheduler>) -> GangWish {
+fn gang(scheduler: Option<&T9kScheduler>) -> Gang {
     let Some(T9kScheduler { queue, priority }) = scheduler else {
-        return GangWish::default();
+        return Gang::default();
     };
-    GangWish {
+    Gang {
+        scheduler: Some(GangScheduler::T9k),
         queue: Some(queue.clone()),
-        priority: priority.and_then(|priority| i32::try_from(priority).ok()),
-        ..GangWish::default()
+        priority: within(*priority),
+        ..Gang::default()
     }
 }
 

@@ -3,7 +3,6 @@
 use dialects::kubeflow_v2beta1::DIALECT;
 use dialects::{Finding, Report, Urgency};
 use jiff::Timestamp;
-use planner::site::Transport;
 use planner::{Count, Outcome, Phase, Reason, Status, Verdict};
 use serde_json::{Value, json};
 
@@ -29,7 +28,7 @@ pub(crate) fn waiting() -> Status {
         phase: Phase::Gathering,
         reason: Some(Reason::WaitingForWorkers),
         message: "0 of 2 workers run".to_owned(),
-        transport: Transport::Ssh,
+        transport: "SSH",
         suspended: false,
         running: false,
         started_at: Some(clock(0)),

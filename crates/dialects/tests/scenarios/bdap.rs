@@ -63,7 +63,7 @@ fn a03_the_seed_is_accepted_as_it_is() {
     let job = lowered(&seed());
     assert_eq!(job.worker_count(), 5);
     assert_eq!(job.slots, 1);
-    assert_eq!(job.launcher.restart.as_str(), "Never");
+    assert_eq!(job.launcher.kind.restart(), "Never");
 }
 
 #[test]

@@ -334,10 +334,10 @@ fn f13_a_job_that_is_not_valid_has_failed_and_is_over() {
 #[test]
 fn f14_a_job_stays_unless_it_was_given_a_time_to_live() {
     let run = scenario(task());
-    assert_eq!(run.world.job.policy.expires_secs, None);
+    assert_eq!(run.world.job.limits().expires_secs, None);
     let mut job = task();
     job["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 0.into();
-    assert_eq!(scenario(job).world.job.policy.expires_secs, Some(0));
+    assert_eq!(scenario(job).world.job.limits().expires_secs, Some(0));
 }
 
 #[test]

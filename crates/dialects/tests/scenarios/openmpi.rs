@@ -4,7 +4,6 @@
 mod quickstart;
 
 use planner::fixtures::noon;
-use planner::job::RestartPolicy;
 use planner::observed::{Exit, PodPhase, Waiting};
 use planner::{Kind, Object};
 use quickstart::{created, lowered, master_exits, quickstart, refused, scenario, with};
@@ -585,8 +584,8 @@ fn a25_lists_and_names_are_honoured() {
 #[test]
 fn there_is_no_second_try() {
     let job = lowered(&quickstart());
-    assert_eq!(job.launcher.restart, RestartPolicy::Never);
-    assert_eq!(job.policy.backoff_limit, None);
+    assert_eq!(job.launcher.kind.restart(), "Never");
+    assert_eq!(job.limits().backoff_limit, None);
     let mut run = scenario(quickstart()).running();
     run.world.launcher_pods[0].deleting = true;
     run.reconcile();

@@ -6,18 +6,18 @@ use serde_json::json;
 
 use super::pods;
 use crate::action::{Action, Kind};
-use crate::job::{Account, Right};
+use crate::job::{Account, Rule};
 use crate::observed::{AccountObject, Observed, Slot};
 use crate::render::account as render;
 
 /// The ServiceAccount and the Role, where they are missing or have drifted.
 pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
-    let Some(account) = &job.account else {
+    let Some(account) = job.account() else {
         return Vec::new();
     };
     let slots = &observed.account;
-    let missing = account.given.is_none() && slots.service_account.is_absent();
+    let missing = account.existing_service_account.is_none() && slots.service_account.is_absent();
     let service_account = missing.then(|| Action::Create(render::service_account(job, account)));
     let role = match &slots.role {
         Slot::Absent => Some(Action::Create(render::role(job, &due(observed, account)))),
@@ -30,7 +30,7 @@ pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
 /// While something stands in the way, nothing is made; but a right to what is somebody else's by now
 /// goes.
 pub(super) fn narrow(observed: &Observed) -> Vec<Action> {
-    let account = observed.job.account.as_ref();
+    let account = observed.job.account();
     account
         .and_then(|account| grant(observed, account))
         .into_iter()
@@ -60,17 +60,17 @@ fn due(observed: &Observed, account: &Account) -> Account {
         });
         named && !observed.foreign_pods.contains(name)
     };
-    let narrowed = |right: &Right| {
-        let mut right = right.clone();
-        if let Some(names) = &mut right.names
+    let narrowed = |rule: &Rule| {
+        let mut rule = rule.clone();
+        if let Some(names) = &mut rule.names
             && !names.iter().all(is_own)
         {
             names.retain(had);
         }
-        right
+        rule
     };
     Account {
-        rights: account.rights.iter().map(narrowed).collect(),
+        rules: account.rules.iter().map(narrowed).collect(),
         ..account.clone()
     }
 }
@@ -78,7 +78,7 @@ fn due(observed: &Observed, account: &Account) -> Account {
 /// The RoleBinding. The API server looks at the Role when it is made, so that comes before it.
 pub(super) fn bind(observed: &Observed) -> Vec<Action> {
     let job = &observed.job;
-    let Some(account) = &job.account else {
+    let Some(account) = job.account() else {
         return Vec::new();
     };
     let binding = match &observed.account.binding {
@@ -98,8 +98,8 @@ pub(super) fn bind(observed: &Observed) -> Vec<Action> {
 pub(super) fn exists(observed: &Observed) -> bool {
     let slots = &observed.account;
     let is_there = |slot: &Slot<AccountObject>| slot.ours().is_some();
-    observed.job.account.as_ref().is_none_or(|account| {
-        (account.given.is_some() || is_there(&slots.service_account))
+    observed.job.account().is_none_or(|account| {
+        (account.existing_service_account.is_some() || is_there(&slots.service_account))
             && is_there(&slots.role)
             && is_there(&slots.binding)
     })
@@ -107,9 +107,9 @@ pub(super) fn exists(observed: &Observed) -> bool {
 
 /// The first of its objects whose name somebody else holds.
 pub(super) fn foreign(observed: &Observed) -> Option<(Kind, String)> {
-    let account = observed.job.account.as_ref()?;
+    let account = observed.job.account()?;
     let slots = &observed.account;
-    let made = account.given.is_none();
+    let made = account.existing_service_account.is_none();
     let names = [
         (
             made && slots.service_account.is_foreign(),

@@ -3,7 +3,7 @@
 use super::account;
 use crate::action::{Action, Kind};
 use crate::observed::{Observed, Refusal};
-use crate::site::Transport;
+use crate::reach::Reach;
 
 /// What stands in the way.
 #[derive(Debug)]
@@ -23,19 +23,10 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
         let mut refused = observed.refused.iter();
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
     };
+    let no_agent = || Reach::of(&observed.job, &observed.site).is_none();
     foreign(observed)
-        .or_else(|| no_agent(observed))
+        .or_else(|| no_agent().then_some(Block::NoAgent))
         .or_else(|| refused().map(Block::Refused))
-}
-
-fn no_agent<'a>(observed: &Observed) -> Option<Block<'a>> {
-    let job = &observed.job;
-    let attends = job
-        .bootstrap
-        .as_ref()
-        .is_some_and(|own| own.attendant.is_some());
-    let wanted = attends || job.transport(&observed.site) != Transport::Ssh;
-    (wanted && observed.site.agent_image.is_none()).then_some(Block::NoAgent)
 }
 
 /// Something of this kind was refused, and it is too early to try again.
@@ -59,50 +50,46 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
 }
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
-    let job = &observed.job;
-    let gang = job.gang_scheduler(&observed.site);
-    let names = [
+    let (job, names) = (&observed.job, &observed.job.names);
+    let gang = job.gang_scheduler(&observed.site).map(Kind::pod_group);
+    let key = job.key_name(&observed.site);
+    let slots = [
         (
             observed.launcher.is_foreign(),
-            Kind::Job,
-            job.launcher_name(),
+            Some(Kind::Job),
+            names.launcher.as_str(),
         ),
         (
             observed.worker_set.is_foreign(),
-            Kind::StatefulSet,
-            job.worker_set_name(),
+            Some(Kind::StatefulSet),
+            &names.worker,
         ),
         (
             observed.service.is_foreign(),
-            Kind::Service,
-            job.service_name(),
+            Some(Kind::Service),
+            &names.service,
         ),
         (
             observed.config.is_foreign(),
-            Kind::ConfigMap,
-            job.config_name(),
+            Some(Kind::ConfigMap),
+            &names.config,
         ),
         (
             observed.key.is_foreign(),
-            Kind::Secret,
-            job.key_name(&observed.site),
+            key.map(|_| Kind::Secret),
+            key.unwrap_or_default(),
         ),
-        (
-            observed.pod_group.is_foreign() && gang.is_some(),
-            gang.map_or(Kind::VolcanoPodGroup, Kind::pod_group),
-            job.pod_group_name(),
-        ),
+        (observed.pod_group.is_foreign(), gang, &names.pod_group),
     ];
-    let taken = names.into_iter().find(|(foreign, _, _)| *foreign);
-    taken
-        .map(|(_, kind, name)| (kind, name))
+    let taken = |(is_foreign, kind, name): (bool, Option<Kind>, &str)| {
+        let kind = kind.filter(|_| is_foreign)?;
+        Some((kind, name.to_owned()))
+    };
+    let pod = || Some((Kind::Pod, observed.foreign_pods.first()?.clone()));
+    slots
+        .into_iter()
+        .find_map(taken)
         .or_else(|| account::foreign(observed))
+        .or_else(pod)
         .map(|(kind, name)| Block::Name { kind, name })
-        .or_else(|| {
-            let name = observed.foreign_pods.first()?.clone();
-            Some(Block::Name {
-                kind: Kind::Pod,
-                name,
-            })
-        })
 }

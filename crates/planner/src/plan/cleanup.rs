@@ -1,12 +1,13 @@
 //! Policy: what remains to be done once the outcome is recorded. Before that, nothing is
 //! removed: what exists is the evidence.
 
+use contract::labels::END_ANNOTATION;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{bootstrap, expiry, gang, identity, launcher, workers};
-use crate::action::Action;
-use crate::job::CleanUp;
+use super::{expiry, gang, identity, launcher, pods, workers};
+use crate::action::{Action, Kind};
+use crate::job::{CleanUp, LauncherKind};
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::recorded::Verdict;
 
@@ -18,10 +19,10 @@ pub(super) fn actions(observed: &Observed) -> Vec<Action> {
     if let Some(end) = expiry::due(observed) {
         return vec![end];
     }
-    let workers = match observed.job.policy.clean {
+    let workers = match observed.job.lifecycle.clean_up {
         _ if launcher_is_ending(observed) => Vec::new(),
-        _ if observed.job.bootstrap.is_some() => bootstrap::dismiss_workers(observed),
-        CleanUp::Nothing if observed.job.policy.clean_covers_launcher => gang::remove(observed),
+        CleanUp::Notify => notify_workers(observed),
+        CleanUp::Nothing if covers_launcher(observed) => gang::remove(observed),
         CleanUp::Nothing => Vec::new(),
         CleanUp::Running => [workers::remove_unfinished(observed), gang::remove(observed)].concat(),
         CleanUp::All => [workers::remove_all(observed), gang::remove(observed)].concat(),
@@ -49,19 +50,57 @@ pub(super) fn grace_end(observed: &Observed) -> Option<Timestamp> {
     failed.then_some(until)
 }
 
+fn covers_launcher(observed: &Observed) -> bool {
+    let kind = observed.job.launcher.kind;
+    matches!(
+        kind,
+        LauncherKind::Pod {
+            is_cleaned_up: true,
+            ..
+        }
+    )
+}
+
 /// A launcher that is a pod goes as the workers do, where the policy covers it.
 fn launcher_pod(observed: &Observed) -> Vec<Action> {
-    let policy = &observed.job.policy;
-    match policy.clean {
-        // It goes on only where the job was ended around it.
-        _ if observed.job.bootstrap.is_some() => {
+    match observed.job.lifecycle.clean_up {
+        // It still runs only where the job failed around it.
+        CleanUp::Notify if observed.job.launcher.kind.is_pod() => {
             launcher::remove_pod(observed, |pod| !pod.phase.is_over())
         }
-        _ if !policy.clean_covers_launcher => Vec::new(),
-        CleanUp::Nothing => Vec::new(),
-        CleanUp::Running => launcher::remove_pod(observed, |pod| !pod.phase.is_over()),
-        CleanUp::All => launcher::remove_pod(observed, |_| true),
+        CleanUp::Running if covers_launcher(observed) => {
+            launcher::remove_pod(observed, |pod| !pod.phase.is_over())
+        }
+        CleanUp::All if covers_launcher(observed) => launcher::remove_pod(observed, |_| true),
+        CleanUp::Nothing | CleanUp::Notify | CleanUp::Running | CleanUp::All => Vec::new(),
     }
+}
+
+/// Workers that run are told how the job ended; those that never started have no logs, and are deleted.
+/// So is one that was told and whose sidecar was killed: its program would wait forever.
+fn notify_workers(observed: &Observed) -> Vec<Action> {
+    let Some(outcome) = &observed.recorded.outcome else {
+        return Vec::new();
+    };
+    let how = match outcome.verdict {
+        Verdict::Succeeded => "Succeeded",
+        Verdict::Failed { .. } => "Failed",
+    };
+    let merge = json!({"metadata": {"annotations": {(END_ANNOTATION): how}}});
+    let live = pods::workers(observed).filter(|pod| !pod.phase.is_over());
+    live.filter_map(|pod| match pod.phase {
+        PodPhase::Pending => Some(pods::delete(pod)),
+        _ if pod.told_end && was_killed(pod) => Some(pods::delete(pod)),
+        _ if pod.told_end => None,
+        _ => Some(Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone())),
+    })
+    .collect()
+}
+
+/// A container of it was ended by a signal that it could not handle.
+fn was_killed(pod: &Pod) -> bool {
+    const KILLED: i32 = 128 + 9;
+    pod.exit.as_ref().is_some_and(|exit| exit.code == KILLED)
 }
 
 /// A launcher whose job failed around it is stopped; the time to live is handed over only now,
@@ -76,8 +115,11 @@ fn launcher(observed: &Observed) -> Option<Action> {
     if lost && launcher.end.is_none() && !launcher.suspended {
         return Some(launcher::suspend(observed, launcher));
     }
-    let ttl = observed.job.policy.ttl_secs?;
-    launcher.ttl_secs.is_none().then(|| {
+    let LauncherKind::Job { ttl_secs, .. } = observed.job.launcher.kind else {
+        return None;
+    };
+    let ttl = ttl_secs.filter(|_| launcher.ttl_secs.is_none());
+    ttl.map(|ttl| {
         let merge = json!({"spec": {"ttlSecondsAfterFinished": ttl}});
         launcher::patch(observed, launcher, merge)
     })

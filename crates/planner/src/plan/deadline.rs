@@ -2,21 +2,20 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::job::LauncherAs;
 use crate::observed::{Observed, PodPhase};
 
 /// When the job must be ended. `None` while the Job controller watches the deadline itself, and
 /// for a deadline beyond the end of time.
 pub(super) fn of_job(observed: &Observed) -> Option<Timestamp> {
-    let waits = match (observed.job.launcher_as, observed.launcher.ours()) {
-        (LauncherAs::Pod, _) | (LauncherAs::Job, None) => true,
-        (LauncherAs::Job, Some(launcher)) => launcher.suspended && launcher.end.is_none(),
+    let waits = match observed.launcher.ours() {
+        None => true,
+        Some(launcher) => launcher.suspended && launcher.end.is_none(),
     };
-    if !waits || observed.job.policy.suspended || observed.recorded.suspended {
+    if !waits || observed.job.lifecycle.suspended || observed.recorded.suspended {
         return None;
     }
     let started = observed.recorded.started_at?;
-    let secs = i64::try_from(observed.job.policy.deadline_secs?).ok()?;
+    let secs = i64::try_from(observed.job.limits().deadline_secs?).ok()?;
     started.checked_add(SignedDuration::from_secs(secs)).ok()
 }
 
@@ -27,11 +26,10 @@ pub(super) fn of_startup(observed: &Observed) -> Option<Timestamp> {
     // A try that came after another is not the start.
     let begun = pods.iter().any(|pod| pod.phase != PodPhase::Pending)
         || launcher.is_some_and(|launcher| launcher.failed_pods > 0);
-    let policy = &observed.job.policy;
-    if policy.suspended || observed.recorded.suspended || begun {
+    if observed.job.lifecycle.suspended || observed.recorded.suspended || begun {
         return None;
     }
     let started = observed.recorded.started_at?;
-    let secs = i64::try_from(policy.startup_secs?).ok()?;
+    let secs = i64::try_from(observed.job.limits().startup_secs?).ok()?;
     started.checked_add(SignedDuration::from_secs(secs)).ok()
 }

@@ -10,7 +10,7 @@ use crate::observed::Observed;
 /// of time.
 pub(super) fn at(observed: &Observed) -> Option<Timestamp> {
     let outcome = observed.recorded.outcome.as_ref()?;
-    let secs = observed.job.policy.expires_secs?;
+    let secs = observed.job.limits().expires_secs?;
     let at = outcome
         .at
         .checked_add(SignedDuration::from_secs(secs.into()));

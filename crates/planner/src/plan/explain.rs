@@ -7,7 +7,7 @@ use super::blocked::Block;
 use super::situation::Situation;
 use super::{pods, retry, verdict};
 use crate::action::Kind;
-use crate::job::LauncherAs;
+use crate::job::{Access, WorkerPods, Workers};
 use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
 use crate::phase::Phase;
 use crate::recorded::Verdict;
@@ -22,7 +22,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
     let observed = situation.observed;
     let (waiting_on, reason, message) = explanation(situation);
     let (restarts, replaced) = retry::count(observed);
-    let suspended = observed.job.policy.suspended;
+    let suspended = observed.job.lifecycle.suspended;
     let status = Status {
         phase: situation.phase,
         reason,
@@ -62,8 +62,8 @@ fn launcher(situation: &Situation<'_>) -> Option<Count> {
 
 fn workers(situation: &Situation<'_>) -> Count {
     let (observed, job) = (situation.observed, &situation.observed.job);
-    let over = situation.outcome.is_some() && !job.outlives_launcher;
-    if over || job.policy.suspended {
+    let over = situation.outcome.is_some() && !job.outlives_launcher();
+    if over || job.lifecycle.suspended {
         return Count::default();
     }
     Count {
@@ -74,7 +74,7 @@ fn workers(situation: &Situation<'_>) -> Count {
 }
 
 fn notes(observed: &Observed) -> Vec<PodNote> {
-    if !observed.job.tells_of_pods {
+    if !observed.job.reports_pods {
         return Vec::new();
     }
     let mut workers: Vec<&Pod> = pods::workers(observed).collect();
@@ -103,13 +103,14 @@ fn explanation(situation: &Situation<'_>) -> Explanation {
         Phase::Blocked => blocked(situation),
         Phase::Deleting => plainly(WaitingOn::Departures, None, "the job is being deleted"),
         Phase::Suspended => {
-            let own_launcher = observed.job.launcher_as == LauncherAs::Pod;
+            let own_launcher = observed.job.launcher.kind.is_pod();
             let has_launcher = own_launcher && !observed.launcher_pods.is_empty();
             let waiting_on = match observed.workers.is_empty() && !has_launcher {
                 true => WaitingOn::Resume,
                 false => WaitingOn::Departures,
             };
-            plainly(waiting_on, Some(Reason::Suspended), "MPIJob suspended")
+            let message = format!("{} suspended", observed.job.owner.kind);
+            (waiting_on, Some(Reason::Suspended), message)
         }
         Phase::Preparing => plainly(
             WaitingOn::Objects,
@@ -155,8 +156,9 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
     match block.expect("a job is in the phase Blocked only where something blocks it") {
         Block::Name { kind, name } => {
             let message = format!(
-                "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by MPIJob",
-                kind.as_str()
+                "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by {}",
+                kind.as_str(),
+                job.owner.kind
             );
             let (kind, name) = (kind.clone(), name.clone());
             (
@@ -167,11 +169,13 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
         }
         Block::Refused(refusal) => refused(situation, refusal),
         Block::NoAgent => {
-            let what = match job.bootstrap {
-                Some(_) => "the workers' sidecar".to_owned(),
-                None => {
-                    let transport = job.transport(&situation.observed.site);
-                    format!("transport {}", transport.as_str())
+            let what = match &job.workers {
+                Workers::Pods(WorkerPods {
+                    access: Access::Provided(_),
+                    ..
+                }) => "the workers' sidecar".to_owned(),
+                Workers::Pods(_) | Workers::StatefulSet(_) => {
+                    format!("transport {}", job.transport(&situation.observed.site))
                 }
             };
             let message =
@@ -191,7 +195,7 @@ fn refused(situation: &Situation<'_>, refusal: &Refusal) -> Explanation {
         _ => Reason::Refused,
     };
     let message = match refusal.kind {
-        Kind::Pod if refusal.name == observed.job.launcher_name() => {
+        Kind::Pod if refusal.name == observed.job.names.launcher => {
             format!("launcher pod created failed: {said}")
         }
         Kind::Pod => {

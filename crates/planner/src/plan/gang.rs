@@ -32,16 +32,16 @@ pub(super) fn remove(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     let group = observed.pod_group.ours().filter(|group| !group.deleting);
-    let name = observed.job.pod_group_name();
-    let delete = |group: &PodGroup| Action::delete(Kind::pod_group(scheduler), &name, &group.uid);
+    let name = &observed.job.names.pod_group;
+    let delete = |group: &PodGroup| Action::delete(Kind::pod_group(scheduler), name, &group.uid);
     group.map(delete).into_iter().collect()
 }
 
 fn align(observed: &Observed, scheduler: &GangScheduler, group: &PodGroup) -> Option<Action> {
     let changes = changes(&group.spec, render::spec(observed, scheduler));
     (!changes.is_empty()).then(|| {
-        let (kind, name) = (Kind::pod_group(scheduler), observed.job.pod_group_name());
-        Action::patch(kind, &name, &group.uid, json!({"spec": changes}))
+        let (kind, name) = (Kind::pod_group(scheduler), &observed.job.names.pod_group);
+        Action::patch(kind, name, &group.uid, json!({"spec": changes}))
     })
 }
 

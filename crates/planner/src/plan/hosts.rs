@@ -11,19 +11,20 @@ use super::pods;
 use crate::action::{Action, Kind};
 use crate::job::Job;
 use crate::observed::{Observed, Pod, PodPhase};
+use crate::reach::Reach;
 use crate::render::agent;
-use crate::site::{Site, Transport};
 
 /// One patch for each live launcher pod that does not have the list as it is now.
-pub(super) fn tell(observed: &Observed) -> Vec<Action> {
-    let (job, site) = (&observed.job, &observed.site);
-    match job.transport(site) {
-        Transport::Ssh if job.gate(site).is_none() => return Vec::new(),
-        // The API server knows where they are.
-        Transport::Exec => return Vec::new(),
-        Transport::Ssh | Transport::Agent => {}
-    }
-    let Some(hosts) = list(observed) else {
+pub(super) fn publish(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
+    let by_agent = match reach {
+        Reach::Agent { .. } => true,
+        Reach::Ssh { gate: Some(_), .. } => false,
+        // Nobody reads it: the API server knows where they are, or the user's templates do.
+        Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => {
+            return Vec::new();
+        }
+    };
+    let Some(hosts) = list(observed, by_agent) else {
         return Vec::new();
     };
     let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != hosts;
@@ -35,12 +36,12 @@ pub(super) fn tell(observed: &Observed) -> Vec<Action> {
 
 /// How many workers there should be, and where each is; nothing as long as one is nowhere, unless the
 /// program takes them as they come.
-fn list(observed: &Observed) -> Option<String> {
-    let (job, site) = (&observed.job, &observed.site);
+fn list(observed: &Observed, by_agent: bool) -> Option<String> {
+    let job = &observed.job;
     let mut lines = Vec::new();
-    for pod in pods::workers(observed).filter(|pod| is_there(job, site, pod)) {
+    for pod in pods::workers(observed).filter(|pod| has_started(by_agent, pod)) {
         let index = job.worker_index(&pod.name)?;
-        lines.push((index, line(job, site, index, pod)));
+        lines.push((index, line(job, by_agent, index, pod)));
     }
     lines.sort();
     let complete = lines.len() == job.worker_count() as usize;
@@ -50,22 +51,18 @@ fn list(observed: &Observed) -> Option<String> {
 }
 
 /// Where init containers still run, a pod has an address long before it can have an sshd.
-fn is_there(job: &Job, site: &Site, pod: &Pod) -> bool {
-    let started = pod.phase == PodPhase::Running || job.transport(site) == Transport::Agent;
+fn has_started(by_agent: bool, pod: &Pod) -> bool {
+    let started = pod.phase == PodPhase::Running || by_agent;
     !pod.address.is_empty() && !pod.phase.is_over() && started
 }
 
-fn line(job: &Job, site: &Site, index: u32, pod: &Pod) -> String {
+fn line(job: &Job, by_agent: bool, index: u32, pod: &Pod) -> String {
     // A name that resolves to the node's address, as those of workers on its network do, would be
     // taken for the launcher's own host if that is on the same node. Plain names do not resolve.
     let (name, address) = (&pod.name, &pod.address);
-    match (job.transport(site), agent::port(job, index)) {
-        (Transport::Ssh | Transport::Exec, _) | (Transport::Agent, AGENT_PORT) => {
-            format!("{name} {address}\n")
-        }
-        (Transport::Agent, port) if address.contains(':') => {
-            format!("{name} [{address}]:{port}\n")
-        }
-        (Transport::Agent, port) => format!("{name} {address}:{port}\n"),
+    match agent::port(job, index) {
+        port if !by_agent || port == AGENT_PORT => format!("{name} {address}\n"),
+        port if address.contains(':') => format!("{name} [{address}]:{port}\n"),
+        port => format!("{name} {address}:{port}\n"),
     }
 }

@@ -6,23 +6,24 @@ use serde_json::{Map, Value, json};
 
 use super::{identity, pods, worker_set};
 use crate::action::{Action, Kind};
-use crate::job::{LauncherAs, LauncherStart};
-use crate::observed::{Directives, Launcher, Observed, Pod, Slot};
+use crate::job::LauncherStart;
+use crate::observed::{Directives, LauncherJob, Observed, Pod, Slot};
+use crate::reach::Reach;
 use crate::render::launcher as render;
 
 /// Brings the launcher to what the user wants now.
-pub(super) fn align(observed: &Observed) -> Vec<Action> {
+pub(super) fn align(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
+    let (job, site) = (&observed.job, &observed.site);
     match &observed.launcher {
-        _ if observed.job.launcher_as == LauncherAs::Pod => align_pod(observed),
+        _ if job.launcher.kind.is_pod() => align_pod(observed, reach),
         Slot::Foreign => Vec::new(),
         Slot::Absent if may_create(observed) => {
-            let object = render::launcher_job(&observed.job, &observed.site);
-            vec![Action::Create(object)]
+            vec![Action::Create(render::launcher_job(job, site, reach))]
         }
         Slot::Absent => Vec::new(),
         Slot::Ours(launcher) if launcher.deleting || launcher.end.is_some() => Vec::new(),
         Slot::Ours(launcher) => match (launcher.suspended, hold(observed, launcher)) {
-            (true, false) => vec![resume(observed, launcher)],
+            (true, false) => vec![resume(observed, reach, launcher)],
             (false, true) => vec![suspend(observed, launcher)],
             (true, true) | (false, false) => Vec::new(),
         },
@@ -30,17 +31,18 @@ pub(super) fn align(observed: &Observed) -> Vec<Action> {
 }
 
 /// A pod is created once, and created again only when somebody deleted it.
-fn align_pod(observed: &Observed) -> Vec<Action> {
-    if observed.job.policy.suspended {
+fn align_pod(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
+    let job = &observed.job;
+    if job.lifecycle.suspended {
         return remove_pod(observed, |_| true);
     }
-    let name = observed.job.launcher_name();
     // A pod that is being deleted still holds the name.
-    let held = !observed.launcher_pods.is_empty() || observed.foreign_pods.contains(&name);
+    let held =
+        !observed.launcher_pods.is_empty() || observed.foreign_pods.contains(&job.names.launcher);
     if held || !may_start(observed) {
         return Vec::new();
     }
-    let pod = render::launcher_pod(&observed.job, &observed.site);
+    let pod = render::launcher_pod(job, &observed.site, reach);
     vec![Action::Create(pod)]
 }
 
@@ -59,12 +61,12 @@ fn may_create(observed: &Observed) -> bool {
         .launcher_pods
         .iter()
         .any(|pod| !pod.phase.is_over());
-    !alive && (observed.job.policy.suspended || may_start(observed))
+    !alive && (observed.job.lifecycle.suspended || may_start(observed))
 }
 
 /// Its workers are there, if it must wait for them.
 fn may_start(observed: &Observed) -> bool {
-    match observed.job.launcher_start {
+    match observed.job.launcher.start {
         LauncherStart::AtOnce => true,
         LauncherStart::WhenWorkersReady => {
             pods::ready_workers(observed) == observed.job.worker_count()
@@ -74,18 +76,19 @@ fn may_start(observed: &Observed) -> bool {
 }
 
 /// The Job must be suspended: by the user, or because it has not started and may not yet.
-fn hold(observed: &Observed, launcher: &Launcher) -> bool {
-    observed.job.policy.suspended || (launcher.suspended && !may_start(observed))
+fn hold(observed: &Observed, launcher: &LauncherJob) -> bool {
+    observed.job.lifecycle.suspended || (launcher.suspended && !may_start(observed))
 }
 
 /// Stops the launcher of a job that is being deleted.
 pub(super) fn stop(observed: &Observed) -> Vec<Action> {
-    if observed.job.launcher_as == LauncherAs::Pod {
+    if observed.job.launcher.kind.is_pod() {
         return remove_pod(observed, |_| true);
     }
     let launcher = observed.launcher.ours();
-    let runs =
-        |launcher: &&Launcher| !launcher.deleting && !launcher.suspended && launcher.end.is_none();
+    let runs = |launcher: &&LauncherJob| {
+        !launcher.deleting && !launcher.suspended && launcher.end.is_none()
+    };
     let suspend = launcher
         .filter(runs)
         .map(|launcher| suspend(observed, launcher));
@@ -93,15 +96,15 @@ pub(super) fn stop(observed: &Observed) -> Vec<Action> {
 }
 
 /// Stops the launcher's pods; the Job and its past stay.
-pub(super) fn suspend(observed: &Observed, launcher: &Launcher) -> Action {
+pub(super) fn suspend(observed: &Observed, launcher: &LauncherJob) -> Action {
     patch(observed, launcher, json!({"spec": {"suspend": true}}))
 }
 
 /// Starts the launcher where the job's template says now. Kubernetes before 1.36 leaves the
 /// start time of a suspended Job in place and then refuses changes of its template, so that is
 /// cleared first, in a step of its own.
-fn resume(observed: &Observed, launcher: &Launcher) -> Action {
-    let wanted = render::directives(&observed.job, &observed.site);
+fn resume(observed: &Observed, reach: Reach<'_>, launcher: &LauncherJob) -> Action {
+    let wanted = render::directives(&observed.job, &observed.site, reach);
     let changes = changes(&launcher.directives, &wanted);
     if changes.is_empty() {
         return patch(observed, launcher, json!({"spec": {"suspend": false}}));
@@ -109,7 +112,7 @@ fn resume(observed: &Observed, launcher: &Launcher) -> Action {
     if launcher.started_at.is_some() {
         return Action::Patch {
             kind: Kind::Job,
-            name: observed.job.launcher_name(),
+            name: observed.job.names.launcher.clone(),
             uid: launcher.uid.clone(),
             subresource: Some("status"),
             merge: json!({"status": {"startTime": null}}),
@@ -185,10 +188,10 @@ fn same(left: &Value, right: &Value) -> bool {
 }
 
 /// A patch of the launcher's Job.
-pub(super) fn patch(observed: &Observed, launcher: &Launcher, merge: Value) -> Action {
+pub(super) fn patch(observed: &Observed, launcher: &LauncherJob, merge: Value) -> Action {
     Action::patch(
         Kind::Job,
-        &observed.job.launcher_name(),
+        &observed.job.names.launcher,
         &launcher.uid,
         merge,
     )

@@ -1,7 +1,7 @@
 //! Facts about the pods of a job that several policies need. Decides nothing.
 
 use crate::action::{Action, Kind};
-use crate::job::LauncherAs;
+use crate::job::LauncherKind;
 use crate::observed::{Observed, Pod, PodPhase};
 
 /// Workers that were asked for and are not being deleted.
@@ -30,9 +30,9 @@ pub(super) fn ready_workers(observed: &Observed) -> u32 {
 
 /// The launcher's object exists.
 pub(super) fn launcher_exists(observed: &Observed) -> bool {
-    match observed.job.launcher_as {
-        LauncherAs::Job => observed.launcher.ours().is_some(),
-        LauncherAs::Pod => !observed.launcher_pods.is_empty(),
+    match observed.job.launcher.kind {
+        LauncherKind::Job { .. } => observed.launcher.ours().is_some(),
+        LauncherKind::Pod { .. } => !observed.launcher_pods.is_empty(),
     }
 }
 

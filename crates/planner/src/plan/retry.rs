@@ -1,12 +1,12 @@
-//! Policy: a pod that was ended from outside is made again, where its role says so, and containers
-//! are started again only so often. Only for jobs whose launcher is a pod: a launcher that is a Job
-//! is its controller's business.
+//! Policy: a pod of ours that was ended from outside is replaced, where its restart policy says so, and
+//! containers are started again only so often. Pods that a Job or a StatefulSet makes are its
+//! controller's business.
 //!
 //! A replacement is counted in the status before the failed pod goes, so that none is forgotten.
 
 use super::pods;
 use crate::action::Action;
-use crate::job::{LauncherAs, RestartPolicy, Role};
+use crate::job::{LauncherKind, RestartPolicy, Workers};
 use crate::observed::{Observed, Pod, PodPhase};
 
 /// Exit codes from here on tell of a signal, so the program was ended from outside.
@@ -26,8 +26,7 @@ pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
         // Its node was lost, or it had to leave it.
         None => true,
     };
-    observed.job.launcher_as == LauncherAs::Pod
-        && role_of(observed, pod).restart == RestartPolicy::ExitCode
+    restart_of(observed, pod) == Some(RestartPolicy::ExitCode)
         && pod.phase == PodPhase::Failed
         && !pod.deleting
         && from_outside(pod)
@@ -50,13 +49,13 @@ pub(super) fn count(observed: &Observed) -> (u32, Option<String>) {
 
 /// No more restarts are left, and another one happened or is needed.
 pub(super) fn is_used_up(observed: &Observed) -> bool {
-    let limit = observed.job.policy.backoff_limit;
-    let (Some(limit), LauncherAs::Pod) = (limit, observed.job.launcher_as) else {
+    let limit = observed.job.limits().backoff_limit;
+    let Some(limit) = limit.filter(|_| observed.job.launcher.kind.is_pod()) else {
         return false;
     };
-    let restarts = |pod: &Pod| match role_of(observed, pod).restart {
-        RestartPolicy::Never => 0,
-        RestartPolicy::OnFailure | RestartPolicy::Always | RestartPolicy::ExitCode => pod.restarts,
+    let restarts = |pod: &Pod| match restart_of(observed, pod) {
+        None | Some(RestartPolicy::Never) => 0,
+        Some(_) => pod.restarts,
     };
     let launchers = observed.launcher_pods.iter();
     let pods = launchers.chain(pods::workers(observed));
@@ -71,10 +70,14 @@ fn is_counted(observed: &Observed, pod: &Pod) -> bool {
     observed.recorded.replaced.as_ref() == Some(&pod.uid)
 }
 
-fn role_of<'o>(observed: &'o Observed, pod: &Pod) -> &'o Role {
+/// The restart policy of a pod of ours.
+fn restart_of(observed: &Observed, pod: &Pod) -> Option<RestartPolicy> {
     let job = &observed.job;
-    match &job.workers {
-        Some(workers) if job.worker_index(&pod.name).is_some() => &workers.role,
-        Some(_) | None => &job.launcher,
+    let is_worker = job.worker_index(&pod.name).is_some();
+    match (&job.workers, job.launcher.kind) {
+        (Workers::Pods(workers), _) if is_worker => Some(workers.restart),
+        (Workers::StatefulSet(_), _) if is_worker => None,
+        (_, LauncherKind::Pod { restart, .. }) => Some(restart),
+        (_, LauncherKind::Job { .. }) => None,
     }
 }

@@ -7,6 +7,7 @@ use crate::action::Action;
 use crate::job::HostNames;
 use crate::observed::{Observed, PodPhase};
 use crate::phase::Phase;
+use crate::reach::Reach;
 use crate::recorded::Outcome;
 
 /// What is known of a job beyond what was observed.
@@ -15,6 +16,8 @@ pub(super) struct Situation<'a> {
     pub(super) phase: Phase,
     /// How it ended, recorded or not.
     pub(super) outcome: Option<Outcome>,
+    /// How mpirun reaches the workers; none while the agent's image is missing, which blocks the job.
+    pub(super) reach: Option<Reach<'a>>,
     /// What stands in its way from outside.
     pub(super) block: Option<Block<'a>>,
     /// What can be done now to clean up. Nothing before the outcome is recorded: what exists is the
@@ -33,11 +36,12 @@ pub(super) struct Situation<'a> {
 impl<'a> Situation<'a> {
     /// All of it.
     pub(super) fn of(observed: &'a Observed) -> Self {
-        let is_recorded = observed.recorded.outcome.is_some() && !observed.job.outlives_launcher;
+        let is_recorded = observed.recorded.outcome.is_some() && !observed.job.outlives_launcher();
         let mut situation = Self {
             observed,
             phase: Phase::Preparing,
             outcome: verdict::outcome(observed),
+            reach: Reach::of(&observed.job, &observed.site),
             block: blocked::by(observed),
             cleanup: match is_recorded {
                 true => cleanup::actions(observed),
@@ -63,9 +67,9 @@ impl<'a> Situation<'a> {
             Phase::Deleting
         } else if self.is_clean {
             Phase::Finished
-        } else if has_ended && !job.outlives_launcher {
+        } else if has_ended && !job.outlives_launcher() {
             Phase::Finishing
-        } else if job.policy.suspended {
+        } else if job.lifecycle.suspended {
             Phase::Suspended
         } else if self.block.is_some() {
             Phase::Blocked
@@ -86,7 +90,7 @@ impl<'a> Situation<'a> {
 /// Every object that pods need exists.
 fn is_prepared(observed: &Observed) -> bool {
     let job = &observed.job;
-    let has_service = job.host_names == HostNames::Pods || observed.service.ours().is_some();
-    let has_key = !job.needs_key(&observed.site) || observed.key.ours().is_some();
+    let has_service = job.host_names() == HostNames::Pods || observed.service.ours().is_some();
+    let has_key = job.keys(&observed.site).is_none() || observed.key.ours().is_some();
     has_service && has_key && observed.config.ours().is_some() && account::exists(observed)
 }

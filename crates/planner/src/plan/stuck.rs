@@ -67,7 +67,7 @@ impl Stuck<'_> {
 
 /// The pod for which hope ends first.
 pub(super) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
-    if observed.job.policy.suspended {
+    if observed.job.lifecycle.suspended {
         return None;
     }
     // A program that runs knows best whether it can do without a worker, and an elastic one can.

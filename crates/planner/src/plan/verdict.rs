@@ -2,8 +2,8 @@
 
 use contract::reason::{Reason, Stage};
 
-use super::{agent_report, bootstrap, deadline, pods, retry, stuck};
-use crate::job::LauncherAs;
+use super::{agent_report, deadline, pods, retry, startup, stuck};
+use crate::job::{LauncherKind, Owner};
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::recorded::{Outcome, Verdict};
 use crate::text;
@@ -17,9 +17,11 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// The outcome, if there is one.
 pub(super) fn outcome(observed: &Observed) -> Option<Outcome> {
-    if observed.job.outlives_launcher {
+    if observed.job.outlives_launcher() {
         // Whatever else happens may pass, or be put right by an edit.
-        return of_launcher_success(observed).or_else(|| of_launcher_pod(observed));
+        return of_launcher_success(observed)
+            .or_else(|| of_launcher_failure(observed))
+            .or_else(|| of_launcher_pod(observed));
     }
     observed
         .recorded
@@ -42,7 +44,7 @@ pub(super) fn outcome(observed: &Observed) -> Option<Outcome> {
 /// ends in that second does not undo it.
 fn of_launcher_success(observed: &Observed) -> Option<Outcome> {
     let launcher = observed.launcher.ours();
-    if launcher.is_none() && observed.job.launcher_as == LauncherAs::Job {
+    if launcher.is_none() && !observed.job.launcher.kind.is_pod() {
         return None;
     }
     let job = match launcher.and_then(|launcher| launcher.end.as_ref()) {
@@ -77,13 +79,13 @@ fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
 /// A launcher that is a pod has one try, unless it will be made again. One that somebody deletes
 /// may end badly on its way out, which says nothing of the program.
 fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
-    if observed.job.launcher_as != LauncherAs::Pod || observed.job.policy.suspended {
+    if !observed.job.launcher.kind.is_pod() || observed.job.lifecycle.suspended {
         return None;
     }
     let has_failed = |pod: &&Pod| pod.phase == PodPhase::Failed && !pod.deleting;
     let mut pods = observed.launcher_pods.iter().filter(has_failed);
     let pod = pods.find(|pod| !retry::is_replaced(observed, pod))?;
-    if let Some(message) = bootstrap::failure(observed, pod) {
+    if let Some(message) = startup::failure(observed, pod) {
         return Some(failed(observed, Reason::InitializationFailed, message));
     }
     Some(of_failed_pod(
@@ -94,18 +96,30 @@ fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
     ))
 }
 
-/// A launcher that is never tried again is not made again either.
+/// A launcher that was deleted before it ended, where that ends the job.
 fn of_deleted_launcher(observed: &Observed) -> Option<Outcome> {
-    bootstrap::lost_launcher(observed).then(|| {
-        let name = observed.job.launcher_name();
-        let message = format!("{name} was deleted while its program ran");
+    let job = &observed.job;
+    let is_lost = match job.launcher.kind {
+        LauncherKind::Pod { .. } => {
+            let mut pods = observed.launcher_pods.iter();
+            pods.any(|pod| pod.deleting && pod.phase != PodPhase::Succeeded)
+        }
+        LauncherKind::Job { .. } => {
+            let launcher = observed.launcher.ours();
+            launcher.is_some_and(|launcher| launcher.deleting)
+        }
+    };
+    let is_gone = observed.recorded.ran && !pods::launcher_exists(observed);
+    let is_fatal = job.limits().deleted_launcher_is_fatal && !job.lifecycle.suspended;
+    (is_fatal && (is_lost || is_gone)).then(|| {
+        let message = format!("{} was deleted while its program ran", job.names.launcher);
         failed(observed, Reason::LauncherLost, message)
     })
 }
 
 /// A worker that failed, where that ends the job.
 fn of_failed_worker(observed: &Observed) -> Option<Outcome> {
-    if !observed.job.policy.failed_worker_is_fatal || observed.job.policy.suspended {
+    if !observed.job.limits().failed_worker_is_fatal || observed.job.lifecycle.suspended {
         return None;
     }
     let mut failed = pods::workers(observed).filter(|pod| pod.phase == PodPhase::Failed);
@@ -149,7 +163,7 @@ fn of_failed_pod(observed: &Observed, pod: &Pod, role: &str, otherwise: Reason) 
 
 /// Containers were started again, or pods made again, as often as they may.
 fn of_restarts(observed: &Observed) -> Option<Outcome> {
-    if observed.job.policy.suspended || !retry::is_used_up(observed) {
+    if observed.job.lifecycle.suspended || !retry::is_used_up(observed) {
         return None;
     }
     let name = &observed.job.owner.name;
@@ -185,7 +199,7 @@ fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
     let job = &observed.job;
     let waits = |pod: &Pod| pod.phase == PodPhase::Pending && !pod.deleting;
     let gated = job.gate(&observed.site).is_some()
-        && !job.policy.suspended
+        && !job.lifecycle.suspended
         && pods::running_launchers(observed) == 0
         && observed.launcher_pods.iter().any(waits);
     let ended = |pod: &&Pod| pod.phase.is_over() && !retry::is_replaced(observed, pod);
@@ -205,7 +219,7 @@ fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
 
 /// An evicted worker is never replaced while its program runs, so the program cannot go on.
 fn of_eviction(observed: &Observed) -> Option<Outcome> {
-    if observed.job.policy.suspended {
+    if observed.job.lifecycle.suspended {
         return None;
     }
     let evicted = pods::workers(observed)
@@ -218,7 +232,7 @@ fn of_eviction(observed: &Observed) -> Option<Outcome> {
             observed.job.worker_count()
         );
         let verdict = Verdict::Failed {
-            reason: "MPIJobEvicted".to_owned(),
+            reason: format!("{}{EVICTED}", observed.job.owner.kind),
             message,
         };
         failed_now(observed, verdict)
@@ -267,10 +281,16 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
     let owner = &observed.job.owner;
     let (mut reason, mut message) = (reason.to_owned(), message.to_owned());
     if reason.is_empty() {
-        "MPIJobFailed".clone_into(&mut reason);
+        reason = format!("{}Failed", owner.kind);
     }
     if message.is_empty() {
-        message = format!("MPIJob {}/{} has failed", owner.namespace, owner.name);
+        let Owner {
+            kind,
+            namespace,
+            name,
+            ..
+        } = owner;
+        message = format!("{kind} {namespace}/{name} has failed");
     }
     if let Some(pod) = last_failed_pod(observed).filter(|_| reason == BACKOFF_LIMIT_EXCEEDED) {
         match agent_report::of_pod(pod) {
@@ -308,10 +328,10 @@ pub(super) fn truncated(message: String) -> String {
 /// The one word for a failure.
 pub(super) fn reason(observed: &Observed, reason: &str) -> Reason {
     let ours = Reason::from_text(reason).filter(|ours| ours.stage() == Stage::Ended);
-    match (ours, reason) {
-        (Some(ours), _) => ours,
-        (None, "MPIJobEvicted") => Reason::Evicted,
-        (None, _) => match last_failed_pod(observed).and_then(|pod| pod.exit.as_ref()) {
+    match ours {
+        Some(ours) => ours,
+        None if reason.ends_with(EVICTED) => Reason::Evicted,
+        None => match last_failed_pod(observed).and_then(|pod| pod.exit.as_ref()) {
             Some(exit) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
             Some(exit) if exit.code == 127 => Reason::CommandNotFound,
             Some(_) | None => Reason::CommandFailed,

@@ -6,20 +6,22 @@ use contract::labels::TEMPLATE_ANNOTATION;
 use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Kind};
-use crate::job::{CleanUp, WorkersAs};
+use crate::job::{CleanUp, StatefulWorkers, Workers};
 use crate::observed::{Observed, Slot, WorkerSet};
 use crate::recorded::Outcome;
 use crate::render::worker_set as render;
 
 /// It exists and says what the job says now.
-pub(super) fn ensure(observed: &Observed, outcome: Option<&Outcome>) -> Vec<Action> {
+pub(super) fn ensure(
+    observed: &Observed,
+    workers: &StatefulWorkers,
+    outcome: Option<&Outcome>,
+) -> Vec<Action> {
     let job = &observed.job;
-    let Some(workers) = &job.workers else {
-        return Vec::new();
-    };
     // Workers of a job that outlives its launcher go only where they were asked to, until another
     // launcher is wanted.
-    let idle = outcome.is_some() && job.policy.clean != CleanUp::Nothing;
+    let goes = matches!(job.lifecycle.clean_up, CleanUp::Running | CleanUp::All);
+    let idle = goes && outcome.is_some();
     let count = if idle { 0 } else { workers.count };
     let action = match &observed.worker_set {
         Slot::Absent => Some(Action::Create(render::worker_set(job, workers, count))),
@@ -54,12 +56,7 @@ pub(super) fn empty(observed: &Observed) -> Vec<Action> {
 
 /// Every pod is as the job says now, or nobody but us makes them.
 pub(super) fn is_settled(observed: &Observed) -> bool {
-    let job = &observed.job;
-    let Some(workers) = job
-        .workers
-        .as_ref()
-        .filter(|_| job.workers_as == WorkersAs::StatefulSet)
-    else {
+    let Workers::StatefulSet(workers) = &observed.job.workers else {
         return true;
     };
     observed.worker_set.ours().is_some_and(|set| {
@@ -72,8 +69,8 @@ pub(super) fn is_settled(observed: &Observed) -> bool {
 }
 
 fn patch(observed: &Observed, set: &WorkerSet, merge: Value) -> Action {
-    let name = observed.job.worker_set_name();
-    Action::patch(Kind::StatefulSet, &name, &set.uid, merge)
+    let name = &observed.job.names.worker;
+    Action::patch(Kind::StatefulSet, name, &set.uid, merge)
 }
 
 /// A merge patch that turns `old` into `new`, leftovers removed. What the API server had filled in is

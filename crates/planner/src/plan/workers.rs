@@ -11,41 +11,37 @@ use contract::labels::{
 
 use super::{pods, worker_set};
 use crate::action::Action;
-use crate::job::WorkersAs;
+use crate::job::Workers;
 use crate::observed::{Observed, Pod};
+use crate::reach::Reach;
 use crate::recorded::Outcome;
 use crate::render::worker_pod::worker_pod;
 
 /// Surplus workers go, missing ones come. `outcome` is how the launcher ended, if it has.
-pub(super) fn ensure(observed: &Observed, outcome: Option<&Outcome>) -> Vec<Action> {
-    let job = &observed.job;
-    if job.workers_as == WorkersAs::StatefulSet {
-        return worker_set::ensure(observed, outcome);
-    }
-    let wanted = job.worker_count();
-    let surplus = observed.workers.iter().filter(|pod| {
-        !pod.deleting
-            && job
-                .worker_index(&pod.name)
-                .is_some_and(|index| index >= wanted)
-    });
-    let mut actions: Vec<Action> = surplus.map(pods::delete).collect();
-
-    let Some(workers) = &job.workers else {
-        return actions;
+pub(super) fn ensure(
+    observed: &Observed,
+    reach: Reach<'_>,
+    outcome: Option<&Outcome>,
+) -> Vec<Action> {
+    let (job, site) = (&observed.job, &observed.site);
+    let workers = match &job.workers {
+        Workers::Pods(workers) => workers,
+        Workers::StatefulSet(workers) => return worker_set::ensure(observed, workers, outcome),
     };
+    let is_surplus = |pod: &&Pod| {
+        let index = job.worker_index(&pod.name);
+        !pod.deleting && index.is_some_and(|index| index >= workers.count)
+    };
+    let surplus = observed.workers.iter().filter(is_surplus).map(pods::delete);
     let present: BTreeSet<&str> = observed
         .workers
         .iter()
         .map(|pod| pod.name.as_str())
         .collect();
-    for index in 0..wanted {
-        if !present.contains(job.worker_name(index).as_str()) {
-            let pod = worker_pod(job, &observed.site, workers, index);
-            actions.push(Action::Create(pod));
-        }
-    }
-    actions
+    let missing = (0..workers.count)
+        .filter(|index| !present.contains(job.worker_name(*index).as_str()))
+        .map(|index| Action::Create(worker_pod(job, site, reach, workers, index)));
+    surplus.chain(missing).collect()
 }
 
 /// No worker stays, whatever became of it: a resumed job starts with fresh ones.
@@ -61,7 +57,7 @@ pub(super) fn remove_unfinished(observed: &Observed) -> Vec<Action> {
 
 /// One request where that is safe: every pod it reaches is known to be ours.
 fn remove(observed: &Observed, fields: &str, is_meant: impl Fn(&Pod) -> bool) -> Vec<Action> {
-    if observed.job.workers_as == WorkersAs::StatefulSet {
+    if matches!(observed.job.workers, Workers::StatefulSet(_)) {
         return worker_set::empty(observed);
     }
     let meant: Vec<&Pod> = observed

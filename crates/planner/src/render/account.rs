@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::metadata;
 use crate::action::{Kind, Object};
-use crate::job::{Account, Job, Right};
+use crate::job::{Account, Job, Rule};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
@@ -34,21 +34,21 @@ pub(crate) fn role(job: &Job, account: &Account) -> Object {
 /// Its rules, spelled as the API server gives them back.
 pub(crate) fn rules(account: &Account) -> Value {
     // A rule that names nothing would mean everything.
-    let names_none = |right: &&Right| right.names.as_ref().is_some_and(Vec::is_empty);
-    let rights = account.rights.iter();
+    let names_none = |rule: &&Rule| rule.names.as_ref().is_some_and(Vec::is_empty);
+    let rights = account.rules.iter();
     rights
         .filter(|right| !names_none(right))
         .map(rule)
         .collect()
 }
 
-fn rule(right: &Right) -> Value {
+fn rule(given: &Rule) -> Value {
     let mut rule = json!({
         "apiGroups": [""],
-        "resources": [right.resource],
-        "verbs": right.verbs,
+        "resources": [given.resource],
+        "verbs": given.verbs,
     });
-    if let Some(names) = &right.names {
+    if let Some(names) = &given.names {
         rule["resourceNames"] = json!(names);
     }
     rule
@@ -76,6 +76,5 @@ pub(crate) fn subjects(job: &Job, account: &Account) -> Value {
 }
 
 fn object(kind: Kind, account: &Account, body: Value) -> Object {
-    let name = account.name.clone();
-    Object { kind, name, body }
+    Object::new(kind, &account.name, body)
 }

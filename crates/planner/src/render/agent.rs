@@ -15,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
 use super::{hostfile, list, object};
-use crate::job::Job;
+use crate::job::{Job, Login};
 use crate::mpi;
-use crate::site::{Site, Transport};
+use crate::site::Site;
 
 /// Workers on the host's network share its ports, also with the workers of other jobs: each job
 /// begins somewhere else, below the ports that the kernel gives to connections.
@@ -26,9 +26,7 @@ const HOST_PORTS: u32 = 12_000;
 
 /// Port of a worker's agent.
 pub(crate) fn port(job: &Job, index: u32) -> u16 {
-    let template = job.workers.as_ref().map(|workers| &workers.role.template);
-    let on_host = template.is_some_and(|template| template["spec"]["hostNetwork"] == true);
-    if !on_host {
+    if job.workers.role().template["spec"]["hostNetwork"] != true {
         return AGENT_PORT;
     }
     let start = job.owner.uid.bytes().fold(0_u32, |hash, byte| {
@@ -42,14 +40,7 @@ pub(crate) fn port(job: &Job, index: u32) -> u16 {
 pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
     without_token(draft);
     certificates(job, &SERVER_FILES, draft);
-    let install = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
-    init_container(
-        image,
-        install,
-        Vec::new(),
-        &[(AGENT_VOLUME, AGENT_MOUNT_PATH)],
-        draft,
-    );
+    install(image, draft);
 
     let port = port(job, index);
     if port != AGENT_PORT {
@@ -87,15 +78,22 @@ fn probe_agent(container: &mut Map<String, Value>, port: u16) {
     }
 }
 
-/// Makes a launcher wait, and call its workers through the agent.
-pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
+/// Makes a launcher wait, if it has a gate, and call its workers through the agent.
+pub(crate) fn launch(
+    job: &Job,
+    site: &Site,
+    login: &Login,
+    image: &str,
+    gated: bool,
+    draft: &mut Draft,
+) {
     without_token(draft);
     certificates(job, &CLIENT_FILES, draft);
     hosts(draft);
-    for (name, value) in mpi::agent_variables(job) {
+    for (name, value) in mpi::agent_variables(job, login) {
         draft.default_variable(name, &value);
     }
-    if !job.census || job.elastic {
+    if !login.census || job.elastic {
         draft.variable(env::CENSUS, env::OFF);
     }
     let path = draft.main_container().get("terminationMessagePath");
@@ -109,31 +107,28 @@ pub(crate) fn launch(job: &Job, site: &Site, image: &str, draft: &mut Draft) {
         (HOSTS_VOLUME, HOSTS_MOUNT_PATH),
         (CONFIG_VOLUME, CONFIG_MOUNT_PATH),
     ];
-    match job.gate(site) {
-        Some(image) => {
-            let workers = variable(env::WORKERS, &job.worker_count().to_string());
-            let variables = [vec![workers], gate_variables(job, site)].concat();
-            // The lists are written again when the container is started again; but not where a
-            // promised script is mounted among them, which nobody can write over.
-            let stays = |variable: &&Value| !job.exec_script || variable["name"] != env::LISTS_DIR;
-            for variable in variables.iter().filter(stays) {
-                list(draft.main_container(), "env").push(variable.clone());
-            }
-            init_container(image, gate(), variables, &mounts, draft);
+    if gated {
+        let workers = variable(env::WORKERS, &job.worker_count().to_string());
+        let variables = [vec![workers], gate_variables(job, site)].concat();
+        // The lists are written again when the container is started again; but not where a
+        // promised script is mounted among them, which nobody can write over.
+        let stays = |variable: &&Value| !login.exec_script || variable["name"] != env::LISTS_DIR;
+        for variable in variables.iter().filter(stays) {
+            list(draft.main_container(), "env").push(variable.clone());
         }
-        None => {
-            draft.variable(env::WORKERS, &job.worker_count().to_string());
-            let install = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
-            init_container(image, install, Vec::new(), &mounts[..1], draft);
-        }
+        init_container(image, gate(), variables, &mounts, draft);
+    } else {
+        draft.variable(env::WORKERS, &job.worker_count().to_string());
+        install(image, draft);
     }
     run_under(&[AGENT_COPY, commands::EXEC, "--"], draft);
 }
 
-/// Whether the gate writes the host lists: with addresses, so that nobody asks DNS. A list that must
-/// follow the pods is the ConfigMap's.
-pub(crate) fn gate_writes_lists(job: &Job, site: &Site) -> bool {
-    job.transport(site) == Transport::Agent && job.gate(site).is_some()
+/// Copies the agent into the pod.
+pub(crate) fn install(image: &str, draft: &mut Draft) {
+    let command = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
+    let mounts = [(AGENT_VOLUME, AGENT_MOUNT_PATH)];
+    init_container(image, command, Vec::new(), &mounts, draft);
 }
 
 fn gate() -> Value {
@@ -152,8 +147,8 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
         variable(env::LISTS_SYNTAX, syntax),
         variable(env::SLOTS, &job.slots.to_string()),
     ];
-    if job.launcher_is_host {
-        let name = hostfile::host(job, site, &job.launcher_name());
+    if job.launcher.host.is_some() {
+        let name = hostfile::host(job, site, &job.names.launcher);
         variables.push(variable(env::LAUNCHER_NAME, &name));
         variables.push(json!({
             "name": env::LAUNCHER_ADDRESS,
@@ -164,9 +159,9 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
 }
 
 /// Makes a launcher wait for the sshd of its workers.
-pub(crate) fn await_sshd(job: &Job, image: &str, draft: &mut Draft) {
+pub(crate) fn await_sshd(job: &Job, login: &Login, image: &str, draft: &mut Draft) {
     hosts(draft);
-    let ports: Vec<String> = match job.ssh_port {
+    let ports: Vec<String> = match login.ssh_port {
         Some(port) => vec![port.to_string()],
         None => SSH_PORTS.map(|port| port.to_string()).to_vec(),
     };
@@ -223,7 +218,7 @@ fn certificates(job: &Job, files: &[&str; 2], draft: &mut Draft) {
     // Any user may run the program: what keeps the key is that it is in this pod alone.
     draft.volume(json!({
         "name": TLS_VOLUME,
-        "secret": {"secretName": job.agent_key_name(), "items": items, "defaultMode": 0o444},
+        "secret": {"secretName": job.names.certificates, "items": items, "defaultMode": 0o444},
     }));
     draft.mount(TLS_VOLUME, TLS_MOUNT_PATH);
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
@@ -244,7 +239,7 @@ fn without_token(draft: &mut Draft) {
 }
 
 /// Ours comes last: the user's own init containers need not wait for the workers.
-pub(crate) fn init_container(
+fn init_container(
     image: &str,
     command: Value,
     variables: Vec<Value>,

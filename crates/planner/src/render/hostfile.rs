@@ -7,10 +7,10 @@ use crate::site::Site;
 
 /// The name by which hosts know a pod of the job.
 pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
-    if job.host_names == HostNames::Pods {
+    if job.host_names() == HostNames::Pods {
         return pod.to_owned();
     }
-    let base = format!("{pod}.{}.{}.svc", job.service_name(), job.owner.namespace);
+    let base = format!("{pod}.{}.{}.svc", job.names.service, job.owner.namespace);
     if site.cluster_domain.is_empty() {
         base
     } else {
@@ -20,28 +20,34 @@ pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
 
 /// One line for each host that was asked for, whatever runs now.
 pub(crate) fn hostfile(job: &Job, site: &Site, syntax: HostListSyntax) -> String {
-    let launcher = job.launcher_is_host.then(|| job.launcher_name());
-    let workers = (0..job.worker_count()).map(|index| job.worker_name(index));
-    launcher
-        .into_iter()
-        .chain(workers)
+    launcher(job)
+        .chain(job.worker_names())
         .map(|pod| syntax.line(&host(job, site, &pod), job.slots as usize))
         .collect()
 }
 
 /// A script that prints one host a line: the launcher if it is one, then these workers in the
 /// order of their names.
-pub(crate) fn discover_hosts(job: &Job, site: &Site, mut workers: Vec<String>) -> String {
+pub(crate) fn discover_hosts(
+    job: &Job,
+    site: &Site,
+    has_slots: bool,
+    mut workers: Vec<String>,
+) -> String {
     workers.sort();
-    let launcher = job.launcher_is_host.then(|| job.launcher_name());
-    let lines = launcher
-        .into_iter()
+    let lines = launcher(job)
         .chain(workers)
         .map(|pod| (host(job, site, &pod), job.slots))
-        .map(|(host, slots)| match job.discovery_tells_slots {
+        .map(|(host, slots)| match has_slots {
             true => format!("echo {host}:{slots}\n"),
             false => format!("echo {host}\n"),
         })
         .collect::<String>();
     format!("#!/bin/sh\n{lines}")
+}
+
+/// The launcher, if it takes ranks.
+fn launcher(job: &Job) -> impl Iterator<Item = String> {
+    let host = job.launcher.host;
+    host.map(|_| job.names.launcher.clone()).into_iter()
 }

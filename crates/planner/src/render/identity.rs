@@ -3,44 +3,40 @@
 use std::collections::BTreeMap;
 
 use contract::files::{AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE};
-use contract::labels::{APP_LABEL, JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
+use contract::labels::{JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use contract::mpi::HostListSyntax;
 use serde_json::json;
 
 use super::{exec, hostfile, metadata};
-use crate::action::{Kind, Object};
-use crate::job::Job;
-use crate::observed::{Observed, PodPhase};
-use crate::site::{Site, Transport};
+use crate::action::{Keys, Kind, Object};
+use crate::job::{Job, Login};
+use crate::observed::{Observed, Pod, PodPhase};
+use crate::reach::Reach;
 
 /// The headless Service that names the pods.
-pub(crate) fn service(job: &Job) -> Object {
-    let name = job.service_name();
+pub(crate) fn service(job: &Job, reach: Reach<'_>) -> Object {
+    let name = &job.names.service;
     let mut body = json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(job, &name),
+        "metadata": metadata(job, name),
         "spec": {
             "clusterIP": "None",
-            "selector": service_selector(job),
+            "selector": service_selector(job, reach),
             "publishNotReadyAddresses": publish_not_ready(job),
         },
     });
-    if let Some(own) = &job.bootstrap {
+    if let Reach::Provided { provided, .. } = reach {
         let port = |(name, port): (&String, &u16)| json!({"name": name, "port": port, "targetPort": port, "protocol": "TCP"});
-        body["spec"]["ports"] = own.service_ports.iter().map(port).collect();
+        body["spec"]["ports"] = provided.ports.iter().map(port).collect();
     }
-    Object {
-        kind: Kind::Service,
-        name,
-        body,
-    }
+    Object::new(Kind::Service, name, body)
 }
 
 /// Launcher and workers alike.
-pub(crate) fn service_selector(job: &Job) -> BTreeMap<String, String> {
-    if job.bootstrap.is_some() {
-        return BTreeMap::from([(APP_LABEL.to_owned(), job.owner.name.clone())]);
+pub(crate) fn service_selector(job: &Job, reach: Reach<'_>) -> BTreeMap<String, String> {
+    if let Reach::Provided { provided, .. } = reach {
+        return provided.selector.clone();
     }
     BTreeMap::from([
         (OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.to_owned()),
@@ -50,97 +46,74 @@ pub(crate) fn service_selector(job: &Job) -> BTreeMap<String, String> {
 
 /// A launcher that is a host must resolve before it is Ready, or it could not reach itself.
 pub(crate) fn publish_not_ready(job: &Job) -> bool {
-    job.launcher_is_host
+    job.launcher.host.is_some()
 }
 
 /// The ConfigMap with the host list.
-pub(crate) fn config(observed: &Observed) -> Object {
+pub(crate) fn config(observed: &Observed, reach: Reach<'_>) -> Object {
     let job = &observed.job;
-    let name = job.config_name();
+    let name = &job.names.config;
     let body = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(job, &name),
-        "data": config_data(observed),
+        "metadata": metadata(job, name),
+        "data": config_data(observed, reach),
     });
-    Object {
-        kind: Kind::ConfigMap,
-        name,
-        body,
-    }
+    Object::new(Kind::ConfigMap, name, body)
 }
 
-/// The files. The discovery script follows the pods of an elastic job only: for all others
-/// it would be rewritten once per pod and never read.
-pub(crate) fn config_data(observed: &Observed) -> BTreeMap<String, String> {
+/// The files.
+pub(crate) fn config_data(observed: &Observed, reach: Reach<'_>) -> BTreeMap<String, String> {
     let (job, site) = (&observed.job, &observed.site);
-    if let Some(own) = &job.bootstrap {
-        return own.files.clone();
-    }
-    if job.transport(site) == Transport::Exec {
-        return BTreeMap::from([
-            (
-                HOSTFILE.to_owned(),
-                hostfile::hostfile(job, site, job.mpi.host_list()),
-            ),
-            (EXEC_SCRIPT.to_owned(), exec::script()),
-        ]);
-    }
-    let discoverable = if job.elastic {
-        let running = |pod: &&crate::observed::Pod| pod.phase == PodPhase::Running;
-        observed
-            .workers
-            .iter()
-            .filter(running)
-            .map(|pod| pod.name.clone())
-            .collect()
-    } else {
-        (0..job.worker_count())
-            .map(|index| job.worker_name(index))
-            .collect()
+    let list = |syntax| hostfile::hostfile(job, site, syntax);
+    let hostfile = (HOSTFILE, list(job.mpi.host_list()));
+    let discovery = |login: &Login| {
+        let hosts = discoverable(observed);
+        let script = hostfile::discover_hosts(job, site, login.discovery_has_slots, hosts);
+        (DISCOVER_HOSTS, script)
     };
-    let mut data = BTreeMap::from([
-        (
-            HOSTFILE.to_owned(),
-            hostfile::hostfile(job, site, job.mpi.host_list()),
-        ),
-        (
-            DISCOVER_HOSTS.to_owned(),
-            hostfile::discover_hosts(job, site, discoverable),
-        ),
-    ]);
-    if job.transport(site) == Transport::Agent {
-        for syntax in HostListSyntax::ALL {
-            let list = hostfile::hostfile(job, site, syntax);
-            data.insert(syntax.file().to_owned(), list);
-        }
+    let promised = |login: &Login, shell: &str| {
+        let script = (EXEC_SCRIPT, format!("#!/bin/sh\nexec {shell} \"$@\"\n"));
+        login.exec_script.then_some(script)
+    };
+    let files: Vec<(&str, String)> = match reach {
+        Reach::Provided { provided, .. } => return provided.files.clone(),
+        Reach::Exec { .. } => vec![hostfile, (EXEC_SCRIPT, exec::script())],
+        Reach::Ssh { login, .. } => [hostfile, discovery(login)]
+            .into_iter()
+            .chain(promised(login, "ssh"))
+            .collect(),
+        Reach::Agent { login, .. } => [hostfile, discovery(login)]
+            .into_iter()
+            .chain(HostListSyntax::ALL.map(|syntax| (syntax.file(), list(syntax))))
+            .chain(promised(login, AGENT_SHIM))
+            .collect(),
+    };
+    let files = files.into_iter();
+    files.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// The workers in the discovery script. It follows the pods of an elastic job only: for all others it
+/// would be rewritten once per pod and never read.
+fn discoverable(observed: &Observed) -> Vec<String> {
+    if !observed.job.elastic {
+        return observed.job.worker_names().collect();
     }
-    if job.exec_script {
-        let script = match job.transport(site) {
-            Transport::Agent => format!("#!/bin/sh\nexec {AGENT_SHIM} \"$@\"\n"),
-            Transport::Exec => exec::script(),
-            Transport::Ssh => "#!/bin/sh\nexec ssh \"$@\"\n".to_owned(),
-        };
-        data.insert(EXEC_SCRIPT.to_owned(), script);
-    }
-    data
+    let running = |pod: &&Pod| pod.phase == PodPhase::Running;
+    let pods = observed.workers.iter().filter(running);
+    pods.map(|pod| pod.name.clone()).collect()
 }
 
 /// The Secret for the keys, still without them.
-pub(crate) fn key(job: &Job, site: &Site) -> Object {
-    let name = job.key_name(site);
+pub(crate) fn key(job: &Job, name: &str, keys: &Keys) -> Object {
     let body = json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": metadata(job, &name),
-        "type": match job.transport(site) {
-            Transport::Ssh => "kubernetes.io/ssh-auth",
-            Transport::Agent | Transport::Exec => "Opaque",
+        "metadata": metadata(job, name),
+        "type": match keys {
+            Keys::SshPair => "kubernetes.io/ssh-auth",
+            Keys::Certificates { .. } => "Opaque",
         },
     });
-    Object {
-        kind: Kind::Secret,
-        name,
-        body,
-    }
+    Object::new(Kind::Secret, name, body)
 }

@@ -13,120 +13,120 @@ use serde_json::{Map, Value, json};
 
 use super::{agent, exec, metadata, pod, pod_group};
 use crate::action::{Kind, Object};
-use crate::job::Job;
+use crate::job::{Job, Launcher, LauncherHost, Login};
 use crate::mpi;
 use crate::observed::Directives;
-use crate::site::{Site, Transport};
+use crate::reach::Reach;
+use crate::site::Site;
 
 /// The Job. It carries no time to live: see docs/decisions/0003.
-pub(crate) fn launcher_job(job: &Job, site: &Site) -> Object {
-    let name = job.launcher_name();
-    let template = template(job, site);
+pub(crate) fn launcher_job(job: &Job, site: &Site, reach: Reach<'_>) -> Object {
+    let name = &job.names.launcher;
+    let template = template(job, site, reach);
     let mut spec = json!({
         "podReplacementPolicy": "Failed",
         "template": {"metadata": template.metadata, "spec": template.spec},
     });
-    if let Some(secs) = job.policy.deadline_secs {
+    if let Some(secs) = job.limits().deadline_secs {
         spec["activeDeadlineSeconds"] = secs.into();
     }
-    if let Some(limit) = job.policy.backoff_limit {
+    if let Some(limit) = job.limits().backoff_limit {
         spec["backoffLimit"] = limit.into();
     }
-    if job.policy.suspended {
+    if job.lifecycle.suspended {
         spec["suspend"] = true.into();
     }
     let body = json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata(job, &name),
+        "metadata": metadata(job, name),
         "spec": spec,
     });
-    Object {
-        kind: Kind::Job,
-        name,
-        body,
-    }
+    Object::new(Kind::Job, name, body)
 }
 
 /// The launcher where it is a pod.
-pub(crate) fn launcher_pod(job: &Job, site: &Site) -> Object {
-    template(job, site).into_pod(job, job.launcher_name())
+pub(crate) fn launcher_pod(job: &Job, site: &Site, reach: Reach<'_>) -> Object {
+    template(job, site, reach).into_pod(job, &job.names.launcher)
 }
 
-fn template(job: &Job, site: &Site) -> pod::Draft {
-    if job.transport(site) == Transport::Exec {
-        return exec::template(job, site);
-    }
-    let mut draft = pod::draft(job, &job.launcher, LAUNCHER_ROLE, &job.launcher_name());
-    if job.launcher_is_host && job.launcher_is_indexed {
+fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
+    let Launcher {
+        role, kind, host, ..
+    } = &job.launcher;
+    let name = &job.names.launcher;
+    let mut draft = pod::draft(job, role, kind.restart(), LAUNCHER_ROLE, name);
+    if *host == Some(LauncherHost::Indexed) {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
     pod_group::enlist(job, site, &mut draft);
-    if job.bootstrap.is_some() {
-        return draft;
-    }
-    exec::act_as(job, &mut draft);
-
-    draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
-    if job.transport(site) == Transport::Ssh {
-        draft.ssh_key(job);
-        for (name, value) in mpi::ssh_variables(job, site, OverSsh::First) {
-            draft.variable(name, &value);
+    match reach {
+        Reach::Provided { .. } => {}
+        Reach::Exec { account, image } => exec::launch(job, account, image, &mut draft),
+        Reach::Agent {
+            login,
+            image,
+            gated,
+        } => {
+            draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
+            hide_gpus(job, &mut draft);
+            // The gate writes the lists, with addresses, so that nobody asks DNS. Lists that must follow
+            // the pods are the ConfigMap's.
+            draft.volume(match gated {
+                true => json!({"name": CONFIG_VOLUME, "emptyDir": {}}),
+                false => host_lists(job, login, &HostListSyntax::ALL),
+            });
+            draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
+            if login.exec_script && gated {
+                scripts(job, &mut draft);
+            }
+            agent::launch(job, site, login, image, gated, &mut draft);
         }
-    }
-    if !job.launcher_is_host {
-        // Some container runtimes hand every GPU of the node to a pod that does not say no.
-        draft.variable("NVIDIA_VISIBLE_DEVICES", "");
-        draft.variable("NVIDIA_DRIVER_CAPABILITIES", "");
-    }
-    draft.volume(host_lists(job, site));
-    draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
-    if job.exec_script && agent::gate_writes_lists(job, site) {
-        scripts(job, &mut draft);
-    }
-    match (job.transport(site), &site.agent_image) {
-        (Transport::Agent, Some(image)) => agent::launch(job, site, image, &mut draft),
-        // Not rendered: such a job is blocked.
-        (Transport::Agent | Transport::Exec, _) => {}
-        (Transport::Ssh, _) => {
+        Reach::Ssh { login, gate } => {
+            draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
+            draft.ssh_key(job, login);
+            for (name, value) in mpi::ssh_variables(job, site, OverSsh::First) {
+                draft.variable(name, &value);
+            }
+            hide_gpus(job, &mut draft);
+            draft.volume(host_lists(job, login, &[]));
+            draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
             for (name, value) in mpi::ssh_variables(job, site, OverSsh::Last) {
                 draft.variable(name, &value);
             }
             for (name, value) in mpi::ssh_variables(job, site, OverSsh::IfUnset) {
                 draft.default_variable(name, &value);
             }
-            if let Some(image) = job.gate(site) {
-                agent::await_sshd(job, image, &mut draft);
+            if let Some(image) = gate {
+                agent::await_sshd(job, login, image, &mut draft);
             }
         }
     }
     draft
 }
 
-/// What the launcher sees as `/etc/mpi`.
-fn host_lists(job: &Job, site: &Site) -> Value {
-    if agent::gate_writes_lists(job, site) {
-        return json!({"name": CONFIG_VOLUME, "emptyDir": {}});
+/// Some container runtimes give every GPU of the node to a pod that does not say no.
+fn hide_gpus(job: &Job, draft: &mut pod::Draft) {
+    if job.launcher.host.is_none() {
+        draft.variable("NVIDIA_VISIBLE_DEVICES", "");
+        draft.variable("NVIDIA_DRIVER_CAPABILITIES", "");
     }
-    let more: &[HostListSyntax] = match job.transport(site) {
-        Transport::Ssh | Transport::Exec => &[],
-        Transport::Agent => &HostListSyntax::ALL,
-    };
+}
+
+/// What the launcher sees as `/etc/mpi`.
+fn host_lists(job: &Job, login: &Login, more: &[HostListSyntax]) -> Value {
     let mut items = vec![
         json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444}),
         json!({"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555}),
     ];
-    if job.exec_script {
+    if login.exec_script {
         items.push(json!({"key": EXEC_SCRIPT, "path": EXEC_SCRIPT, "mode": 0o555}));
     }
-    items.extend(
-        more.iter()
-            .map(|syntax| syntax.file())
-            .map(|key| json!({"key": key, "path": key, "mode": 0o444})),
-    );
+    let more = more.iter().map(|syntax| syntax.file());
+    items.extend(more.map(|key| json!({"key": key, "path": key, "mode": 0o444})));
     json!({
         "name": CONFIG_VOLUME,
-        "configMap": {"name": job.config_name(), "items": items},
+        "configMap": {"name": job.names.config, "items": items},
     })
 }
 
@@ -134,7 +134,7 @@ fn host_lists(job: &Job, site: &Site) -> Value {
 fn scripts(job: &Job, draft: &mut pod::Draft) {
     let files = [EXEC_SCRIPT, DISCOVER_HOSTS];
     let items = files.map(|key| json!({"key": key, "path": key, "mode": 0o555}));
-    let config = json!({"name": job.config_name(), "items": items});
+    let config = json!({"name": job.names.config, "items": items});
     draft.volume(json!({"name": SCRIPT_VOLUME, "configMap": config}));
     for file in files {
         draft.mount_file(SCRIPT_VOLUME, CONFIG_MOUNT_PATH, file);
@@ -142,8 +142,8 @@ fn scripts(job: &Job, draft: &mut pod::Draft) {
 }
 
 /// What the launcher's template says about where its pods may go.
-pub(crate) fn directives(job: &Job, site: &Site) -> Directives {
-    let template = template(job, site);
+pub(crate) fn directives(job: &Job, site: &Site, reach: Reach<'_>) -> Directives {
+    let template = template(job, site, reach);
     let field = |key: &str| template.spec.get(key).cloned().unwrap_or_default();
     Directives {
         labels: strings(template.metadata.get("labels")),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{list, object, owner_reference};
 use crate::action::{Kind, Object};
-use crate::job::{HostNames, Job, Role};
+use crate::job::{HostNames, Job, Login, Role};
 
 /// Root's own directory: there sshd insists on a private key that only root reads. Elsewhere
 /// another user must be able to.
@@ -26,7 +26,13 @@ pub(crate) struct Draft {
 }
 
 /// The user's template with what every pod of the job gets.
-pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> Draft {
+pub(crate) fn draft(
+    job: &Job,
+    role: &Role,
+    restart: &str,
+    role_name: &str,
+    hostname: &str,
+) -> Draft {
     let template = role.template.as_object();
     let part = |key: &str| {
         template
@@ -52,17 +58,17 @@ pub(crate) fn draft(job: &Job, role: &Role, role_name: &str, hostname: &str) -> 
         labels.insert(name.clone(), value.as_str().into());
     }
 
-    match job.host_names {
+    match job.host_names() {
         HostNames::Service => {
             spec.insert("hostname".to_owned(), hostname.into());
-            spec.insert("subdomain".to_owned(), job.service_name().into());
+            spec.insert("subdomain".to_owned(), job.names.service.as_str().into());
         }
         HostNames::Pods if hostname.contains('.') => {
             spec.insert("hostname".to_owned(), one_label(hostname).into());
         }
         HostNames::Pods => {}
     }
-    spec.insert("restartPolicy".to_owned(), role.restart.as_str().into());
+    spec.insert("restartPolicy".to_owned(), restart.into());
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         // Otherwise the pod would ask the node's resolver, which knows no other pod.
         spec.insert("dnsPolicy".to_owned(), "ClusterFirstWithHostNet".into());
@@ -92,9 +98,9 @@ fn main_container(spec: &Map<String, Value>, name: Option<&str>) -> usize {
 
 impl Draft {
     /// The whole pod, the job's own.
-    pub(crate) fn into_pod(self, job: &Job, name: String) -> Object {
+    pub(crate) fn into_pod(self, job: &Job, name: &str) -> Object {
         let mut metadata = self.metadata;
-        metadata.insert("name".to_owned(), name.as_str().into());
+        metadata.insert("name".to_owned(), name.into());
         metadata.insert("namespace".to_owned(), job.owner.namespace.as_str().into());
         metadata.insert(
             "ownerReferences".to_owned(),
@@ -102,11 +108,7 @@ impl Draft {
         );
         let spec = self.spec;
         let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
-        Object {
-            kind: Kind::Pod,
-            name,
-            body,
-        }
+        Object::new(Kind::Pod, name, body)
     }
 
     /// The container that MPI runs in.
@@ -130,9 +132,9 @@ impl Draft {
     }
 
     /// Gives the pod the job's SSH key pair.
-    pub(crate) fn ssh_key(&mut self, job: &Job) {
-        self.volume(key_volume(job));
-        self.mount(SSH_VOLUME, &job.ssh_mount_path);
+    pub(crate) fn ssh_key(&mut self, job: &Job, login: &Login) {
+        self.volume(key_volume(job, login));
+        self.mount(SSH_VOLUME, &login.ssh_mount_path);
     }
 
     /// Appends a variable, unless the user has one of that name.
@@ -177,16 +179,16 @@ impl Draft {
     }
 }
 
-fn key_volume(job: &Job) -> Value {
+fn key_volume(job: &Job, login: &Login) -> Value {
     let mut secret = json!({
-        "secretName": job.ssh_key_name(),
+        "secretName": job.names.ssh_key,
         "items": [
             {"key": SSH_PRIVATE_KEY, "path": "id_rsa"},
             {"key": SSH_PUBLIC_KEY, "path": "id_rsa.pub"},
             {"key": SSH_PUBLIC_KEY, "path": "authorized_keys"},
         ],
     });
-    if job.ssh_mount_path == ROOT_SSH {
+    if login.ssh_mount_path == ROOT_SSH {
         secret["defaultMode"] = 0o600.into();
     }
     json!({"name": SSH_VOLUME, "secret": secret})

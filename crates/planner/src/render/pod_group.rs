@@ -22,7 +22,7 @@ const T9K_QUEUE_LABEL: &str = "scheduler.tensorstack.dev/queue";
 
 /// The group.
 pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
-    let name = observed.job.pod_group_name();
+    let name = &observed.job.names.pod_group;
     let api_version = match scheduler {
         GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",
         GangScheduler::SchedulerPlugins(_) => "scheduling.x-k8s.io/v1alpha1",
@@ -31,14 +31,10 @@ pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Objec
     let body = json!({
         "apiVersion": api_version,
         "kind": "PodGroup",
-        "metadata": metadata(&observed.job, &name),
+        "metadata": metadata(&observed.job, name),
         "spec": spec(observed, scheduler),
     });
-    Object {
-        kind: Kind::pod_group(scheduler),
-        name,
-        body,
-    }
+    Object::new(Kind::pod_group(scheduler), name, body)
 }
 
 /// Its spec. A field that the job says nothing about is left out, for the scheduler to fill in.
@@ -79,19 +75,19 @@ pub(crate) fn enlist(job: &Job, site: &Site, draft: &mut Draft) {
     let Some(scheduler) = job.gang_scheduler(site) else {
         return;
     };
-    let group = job.pod_group_name();
+    let group = &job.names.pod_group;
     let name = match scheduler {
         GangScheduler::Volcano => {
             let annotations = object(&mut draft.metadata, "annotations");
-            annotations.insert(VOLCANO_GROUP_ANNOTATION.to_owned(), group.into());
+            annotations.insert(VOLCANO_GROUP_ANNOTATION.to_owned(), group.as_str().into());
             VOLCANO
         }
         GangScheduler::SchedulerPlugins(name) => {
-            draft.label(SCHEDULER_PLUGINS_GROUP_LABEL, &group);
+            draft.label(SCHEDULER_PLUGINS_GROUP_LABEL, group);
             name
         }
         GangScheduler::T9k => {
-            draft.label(T9K_GROUP_LABEL, &group);
+            draft.label(T9K_GROUP_LABEL, group);
             draft.label(
                 T9K_QUEUE_LABEL,
                 job.gang.queue.as_deref().unwrap_or_default(),
@@ -111,7 +107,7 @@ fn min_members(job: &Job) -> i64 {
 /// A launcher that waits for its workers must not be counted with them: the scheduler would hold
 /// the workers back until the launcher comes, and the launcher comes when they are Ready.
 fn launcher_comes_along(job: &Job) -> bool {
-    job.workers.is_none() || job.launcher_start == LauncherStart::AtOnce
+    job.worker_count() == 0 || job.launcher.start == LauncherStart::AtOnce
 }
 
 /// As the user says, otherwise as the launcher's template says, otherwise as the workers' does.
@@ -121,9 +117,9 @@ fn priority_class(job: &Job) -> Option<&str> {
         .priority_class
         .as_deref()
         .filter(|class| !class.is_empty());
-    let workers = || class_of(&job.workers.as_ref()?.role.template);
+    let workers = || class_of(&job.workers.role().template);
     given
-        .or_else(|| class_of(&job.launcher.template))
+        .or_else(|| class_of(&job.launcher.role.template))
         .or_else(workers)
 }
 
@@ -146,13 +142,9 @@ fn min_resources(observed: &Observed, members: i64) -> Option<Value> {
                 .collect(),
         );
     }
-    let workers = job
-        .workers
-        .as_ref()
-        .map(|workers| (workers.count, &workers.role));
-    let launcher = launcher_comes_along(job).then_some((1, &job.launcher));
-    let roles = [launcher, workers];
-    let mut roles: Vec<_> = roles.into_iter().flatten().collect();
+    let launcher = launcher_comes_along(job).then_some((1, &job.launcher.role));
+    let workers = (job.worker_count(), job.workers.role());
+    let mut roles: Vec<_> = launcher.into_iter().chain([workers]).collect();
     let priority = |template: &Value| {
         class_of(template)
             .and_then(|class| observed.priorities.get(class))

@@ -5,49 +5,57 @@ use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
 use contract::labels::{REPLICA_INDEX_LABEL, WORKER_ROLE};
 use serde_json::{Map, Value, json};
 
-use super::{agent, bootstrap, pod, pod_group};
+use super::{agent, pod, pod_group, sidecar};
 use crate::action::Object;
-use crate::job::{HostNames, Job, Workers};
-use crate::site::{Site, Transport};
+use crate::job::{HostNames, Job, LauncherHost, Login, WorkerPods};
+use crate::reach::Reach;
+use crate::site::Site;
 
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 
 /// Worker `index`.
-pub(crate) fn worker_pod(job: &Job, site: &Site, workers: &Workers, index: u32) -> Object {
+pub(crate) fn worker_pod(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    workers: &WorkerPods,
+    index: u32,
+) -> Object {
     let name = job.worker_name(index);
-    let mut draft = pod::draft(job, &workers.role, WORKER_ROLE, &name);
+    let restart = workers.restart.as_str();
+    let mut draft = pod::draft(job, &workers.role, restart, WORKER_ROLE, &name);
     // A launcher that is a host has rank 0 of the hosts.
-    let host_index = index + u32::from(job.launcher_is_host && job.launcher_is_indexed);
+    let host_index = index + u32::from(job.launcher.host == Some(LauncherHost::Indexed));
     draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
     pod_group::enlist(job, site, &mut draft);
-    if let Some(own) = &job.bootstrap {
-        bootstrap::attend(own, site, &mut draft);
-        return draft.into_pod(job, name);
+    if let Reach::Provided { sidecar, .. } = reach {
+        if let Some((container, image)) = sidecar {
+            sidecar::complete(container, image, &mut draft);
+        }
+        return draft.into_pod(job, &name);
     }
 
-    if job.host_names == HostNames::Service {
+    if job.host_names() == HostNames::Service {
         // Intel MPI and MPICH call the launcher back by its short name.
         draft.search_domain(search_domain(job, site));
     }
-
     draft.variable(ROLE_VARIABLE, WORKER_ROLE);
     if workers.drops_bare_args {
         drop_bare_args(&mut draft);
     }
-    if job.exec_script {
+    if reach.login().is_some_and(|login| login.exec_script) {
         // Open MPI looks for its remote shell on every host.
         let items = json!([{"key": EXEC_SCRIPT, "path": EXEC_SCRIPT, "mode": 0o555}]);
-        let config = json!({"name": job.config_name(), "items": items});
+        let config = json!({"name": job.names.config, "items": items});
         draft.volume(json!({"name": CONFIG_VOLUME, "configMap": config}));
         draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
     }
-    match (job.transport(site), &site.agent_image) {
-        (Transport::Agent, Some(image)) => agent::serve(job, image, index, &mut draft),
-        (Transport::Agent, None) | (Transport::Ssh, _) => serve_ssh(job, &mut draft),
-        (Transport::Exec, _) => {}
+    match reach {
+        Reach::Agent { image, .. } => agent::serve(job, image, index, &mut draft),
+        Reach::Ssh { login, .. } => serve_ssh(job, login, &mut draft),
+        Reach::Exec { .. } | Reach::Provided { .. } => {}
     }
-
-    draft.into_pod(job, name)
+    draft.into_pod(job, &name)
 }
 
 fn search_domain(job: &Job, site: &Site) -> String {
@@ -55,7 +63,7 @@ fn search_domain(job: &Job, site: &Site) -> String {
         "" => DEFAULT_CLUSTER_DOMAIN,
         domain => domain,
     };
-    let (service, namespace) = (job.service_name(), &job.owner.namespace);
+    let (service, namespace) = (&job.names.service, &job.owner.namespace);
     format!("{service}.{namespace}.svc.{domain}")
 }
 
@@ -73,8 +81,8 @@ fn drop_bare_args(draft: &mut pod::Draft) {
     }
 }
 
-fn serve_ssh(job: &Job, draft: &mut pod::Draft) {
-    draft.ssh_key(job);
+fn serve_ssh(job: &Job, login: &Login, draft: &mut pod::Draft) {
+    draft.ssh_key(job, login);
     let container = draft.main_container();
     if is_silent(container, "command") && is_silent(container, "args") {
         container.insert("command".to_owned(), json!(["/usr/sbin/sshd", "-De"]));

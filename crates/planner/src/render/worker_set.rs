@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::{metadata, object};
 use crate::action::{Kind, Object};
-use crate::job::{Job, Workers};
+use crate::job::{Job, RestartPolicy, StatefulWorkers};
 
 /// The StatefulSet, for so many pods, which come together.
-pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {
-    let name = job.worker_set_name();
+pub(crate) fn worker_set(job: &Job, workers: &StatefulWorkers, count: u32) -> Object {
+    let name = &job.names.worker;
     let template = template(job, workers);
-    let mut metadata = metadata(job, &name);
+    let mut metadata = metadata(job, name);
     metadata["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(workers)});
     let body = json!({
         "apiVersion": "apps/v1",
@@ -24,22 +24,18 @@ pub(crate) fn worker_set(job: &Job, workers: &Workers, count: u32) -> Object {
         "spec": {
             "replicas": count,
             // No such Service exists: the names of the pods are not resolved.
-            "serviceName": job.service_name(),
+            "serviceName": job.names.service,
             "selector": {"matchLabels": {(APP_LABEL): name}},
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
             "template": template,
         },
     });
-    Object {
-        kind: Kind::StatefulSet,
-        name,
-        body,
-    }
+    Object::new(Kind::StatefulSet, name, body)
 }
 
 /// Its pod template. The labels are what pods are found by, by the StatefulSet and by us.
-pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
+pub(crate) fn template(job: &Job, workers: &StatefulWorkers) -> Value {
     let written = &workers.role.template;
     let mut metadata = Map::new();
     for key in ["labels", "annotations"] {
@@ -47,10 +43,9 @@ pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
             metadata.insert(key.to_owned(), Value::Object(entries.clone()));
         }
     }
-    let set = job.worker_set_name();
     let labels = object(&mut metadata, "labels");
     for (name, value) in [
-        (APP_LABEL, set.as_str()),
+        (APP_LABEL, job.names.worker.as_str()),
         (OPERATOR_NAME_LABEL, OPERATOR_NAME),
         (JOB_NAME_LABEL, &job.owner.name),
         (JOB_ROLE_LABEL, WORKER_ROLE),
@@ -59,14 +54,15 @@ pub(crate) fn template(job: &Job, workers: &Workers) -> Value {
         labels.insert(name.to_owned(), value.into());
     }
     let mut spec = written["spec"].as_object().cloned().unwrap_or_default();
-    let restart = workers.role.restart.as_str();
+    // A StatefulSet allows no other.
+    let restart = RestartPolicy::Always.as_str();
     spec.insert("restartPolicy".to_owned(), restart.into());
     json!({"metadata": metadata, "spec": spec})
 }
 
 /// Tells one template of the user's from another. What we add is not part of it: workers must not be
 /// replaced because the operator was.
-pub(crate) fn fingerprint(workers: &Workers) -> String {
+pub(crate) fn fingerprint(workers: &StatefulWorkers) -> String {
     let text = workers.role.template.to_string();
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -11,7 +11,7 @@ use super::{created_one, deed, deeds, patch};
 const NAME: &str = "demo-launcher";
 
 fn demo() -> Job {
-    job("demo").workers(2).of_pods().with_account()
+    job("demo").workers(2).provided().with_account()
 }
 
 fn site(job: Job) -> Observed {
@@ -29,8 +29,8 @@ fn the_role_comes_before_its_binding_and_both_before_the_launcher() {
         kinds,
         [
             vec![
+                "create Service demo",
                 "create ConfigMap demo-config",
-                "create Secret demo-agent",
                 "create ServiceAccount demo-launcher",
                 "create Role demo-launcher",
             ],
@@ -75,7 +75,7 @@ fn its_objects_are_the_jobs_own_and_say_what_it_may_do() {
 
 #[test]
 fn a_job_without_one_has_none() {
-    let made = deeds(&plan(&site(job("demo").workers(2).of_pods())));
+    let made = deeds(&plan(&site(job("demo").workers(2).provided())));
     let account = ["ServiceAccount", "Role", "RoleBinding"];
     let one = |deed: &String| account.iter().any(|kind| deed.contains(kind));
     assert!(!made.iter().any(one), "{made:?}");
@@ -84,13 +84,9 @@ fn a_job_without_one_has_none() {
 #[test]
 fn rights_follow_the_number_of_workers() {
     let more = site(demo()).settled().with(|world| {
-        let job = world.job.clone().workers(3).with_account();
-        world.job = job;
+        world.job = world.job.clone().scaled(3);
     });
-    assert_eq!(
-        deeds(&plan(&more)),
-        ["patch ConfigMap demo-config", "create Pod demo-worker-2"]
-    );
+    assert_eq!(deeds(&plan(&more)), ["create Pod demo-worker-2"]);
     let settled = more.settled();
     assert_eq!(
         names(&settled),
@@ -134,7 +130,7 @@ fn patch_of(world: &Observed, wanted: &Kind) -> serde_json::Value {
 
 #[test]
 fn a_right_that_names_nothing_is_not_written_since_it_would_mean_everything() {
-    let made = plan(&site(job("demo").of_pods().with_account()));
+    let made = plan(&site(job("demo").provided().with_account()));
     let role = created_one(&made, Kind::Role, NAME);
     assert_eq!(role["rules"].as_array().map(Vec::len), Some(1), "{role}");
 }
@@ -165,9 +161,7 @@ fn rights_that_somebody_changed_are_put_right_and_the_account_is_left_alone() {
 #[test]
 fn an_account_that_the_user_names_is_bound_and_not_made() {
     let job = demo().with(|job| {
-        if let Some(account) = &mut job.account {
-            account.given = Some("trainer".to_owned());
-        }
+        job.account_mut().existing_service_account = Some("trainer".to_owned());
     });
     let made = plan(&site(job.clone()));
     assert!(!deeds(&made).contains(&"create ServiceAccount demo-launcher".to_owned()));
@@ -220,9 +214,7 @@ fn a_role_that_opens_other_pods_breaks_a_law() {
         assert_eq!(broken, wanted, "{name} is nobody's yet");
     }
     let any = world.with(|world| {
-        if let Some(account) = &mut world.job.account {
-            account.rights[1].names = None;
-        }
+        world.job.account_mut().rules[1].names = None;
     });
     assert!(!check::violations(&any, &plan(&any)).is_empty());
     let patched = site(demo()).settled().with(|world| {
@@ -232,9 +224,7 @@ fn a_role_that_opens_other_pods_breaks_a_law() {
             rules: json!([]),
             subjects: json!(null),
         });
-        if let Some(account) = &mut world.job.account {
-            account.rights[0].verbs = &["get", "delete"];
-        }
+        world.job.account_mut().rules[0].verbs = &["get", "delete"];
     });
     assert_eq!(
         check::violations(&patched, &plan(&patched)),

@@ -7,7 +7,6 @@ mod starts;
 
 use planner::fixtures::world;
 use planner::observed::{Observed, PodPhase};
-use planner::site::Transport;
 use planner::{Job, Kind, plan};
 use serde_json::{Value, json};
 
@@ -24,11 +23,11 @@ fn by_ssh(job: Job) -> Observed {
 }
 
 fn by_agent(job: Job) -> Observed {
-    by_ssh(job.with(|job| job.transport = Some(Transport::Agent)))
+    by_ssh(job.by_agent())
 }
 
 fn command(job: &mut Job, words: &[&str]) {
-    job.launcher.template["spec"]["containers"][0]["command"] = json!(words);
+    job.launcher.role.template["spec"]["containers"][0]["command"] = json!(words);
 }
 
 fn worker(world: &Observed, index: u32) -> Value {

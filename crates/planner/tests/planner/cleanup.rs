@@ -1,7 +1,7 @@
 //! What remains once the outcome is recorded.
 
 use planner::fixtures::{job, noon_and, world};
-use planner::job::CleanUp;
+use planner::job::{CleanUp, JobRestart, LauncherKind};
 use planner::observed::{LauncherEnd, PodPhase, Slot};
 use planner::{Action, Kind, Observed, Phase, Verdict, WaitingOn, plan};
 use serde_json::json;
@@ -70,7 +70,7 @@ fn pods_on_their_way_out_are_not_deleted_again() {
 
 #[test]
 fn workers_above_the_current_count_go_too() {
-    let scaled = over(CleanUp::All).with(|world| world.job.workers.as_mut().unwrap().count = 1);
+    let scaled = over(CleanUp::All).with(|world| world.job.worker_pods().count = 1);
     let Action::DeleteWorkers { names, .. } = &plan(&scaled).steps[0][0] else {
         panic!("one")
     };
@@ -92,7 +92,11 @@ fn where_a_selection_would_reach_others_each_worker_is_named() {
 
 #[test]
 fn the_time_to_live_is_handed_to_the_job_once_the_outcome_is_recorded() {
-    let done = over(CleanUp::Nothing).with(|world| world.job.policy.ttl_secs = Some(0));
+    let done = over(CleanUp::Nothing).with(|world| {
+        let restart = JobRestart::OnFailure;
+        let ttl_secs = Some(0);
+        world.job.launcher.kind = LauncherKind::Job { restart, ttl_secs };
+    });
     assert_eq!(
         patch(&plan(&done)),
         json!({"spec": {"ttlSecondsAfterFinished": 0}})
@@ -113,8 +117,8 @@ fn a_finished_job_ignores_suspension_and_scaling() {
     let changed = world(job("demo").workers(1))
         .over(Verdict::Succeeded)
         .with(|world| {
-            world.job.policy.suspended = true;
-            world.job.workers.as_mut().unwrap().count = 5;
+            world.job.lifecycle.suspended = true;
+            world.job.worker_pods().count = 5;
         });
     assert!(plan(&changed).steps.is_empty());
 }
@@ -140,7 +144,7 @@ fn a_refused_clean_up_is_not_repeated_before_its_time() {
 fn a_refused_suspension_is_not_repeated_before_its_time() {
     let held = world(job("demo").workers(1))
         .running()
-        .with(|world| world.job.policy.suspended = true)
+        .with(|world| world.job.lifecycle.suspended = true)
         .refusing(Kind::Job, "demo-launcher", 403, "no");
     let plan = plan(&held);
     assert_eq!(deeds(&plan), ["delete workers demo-worker-0"]);

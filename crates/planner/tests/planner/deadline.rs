@@ -8,7 +8,7 @@ fn bounded() -> Job {
     job("demo")
         .workers(2)
         .launcher_waits()
-        .with(|job| job.policy.deadline_secs = Some(30))
+        .limited(|limits| limits.deadline_secs = Some(30))
 }
 
 fn at(observed: &Observed, secs: i64) -> planner::Plan {
@@ -37,7 +37,7 @@ fn once_the_launcher_runs_its_job_watches_the_deadline() {
 fn a_suspended_job_has_no_deadline_and_a_resumed_one_a_new_one() {
     let held = world(bounded().suspended()).settled().recorded();
     assert_eq!(at(&held, 600).status.outcome, None);
-    let resumed = held.with(|world| world.job.policy.suspended = false);
+    let resumed = held.with(|world| world.job.lifecycle.suspended = false);
     assert_eq!(
         at(&resumed, 600).status.outcome,
         None,
@@ -50,7 +50,7 @@ fn a_launcher_held_back_after_a_resume_is_bound_too() {
     let resumed = world(bounded().suspended())
         .settled()
         .recorded()
-        .with(|world| world.job.policy.suspended = false)
+        .with(|world| world.job.lifecycle.suspended = false)
         .settled()
         .recorded();
     let Slot::Ours(launcher) = &resumed.launcher else {
@@ -62,6 +62,6 @@ fn a_launcher_held_back_after_a_resume_is_bound_too() {
 
 #[test]
 fn an_absurd_deadline_never_comes() {
-    let endless = world(bounded().with(|job| job.policy.deadline_secs = Some(u64::MAX)));
+    let endless = world(bounded().limited(|limits| limits.deadline_secs = Some(u64::MAX)));
     assert_eq!(at(&endless.settled().recorded(), 600).wake, None);
 }

@@ -33,20 +33,16 @@ fn asking(workers: u32, launcher: &Value, worker: &Value) -> Job {
         job("demo").workers(workers)
     };
     job.with(|job| {
-        job.launcher.template = template(launcher);
-        if let Some(workers) = &mut job.workers {
-            workers.role.template = template(worker);
-        }
+        job.launcher.role.template = template(launcher);
+        job.worker_role().template = template(worker);
     })
 }
 
 /// With these priority classes in the templates; empty for none.
 fn classes(job: Job, launcher: &str, worker: &str) -> Job {
     job.with(|job| {
-        job.launcher.template["spec"]["priorityClassName"] = launcher.into();
-        if let Some(workers) = &mut job.workers {
-            workers.role.template["spec"]["priorityClassName"] = worker.into();
-        }
+        job.launcher.role.template["spec"]["priorityClassName"] = launcher.into();
+        job.worker_role().template["spec"]["priorityClassName"] = worker.into();
     })
 }
 

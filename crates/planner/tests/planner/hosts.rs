@@ -1,7 +1,7 @@
 //! The host list and the discovery script.
 
 use planner::fixtures::{job, world};
-use planner::job::Mpi;
+use planner::job::{LauncherHost, Mpi};
 use planner::observed::PodPhase;
 use planner::{Job, Kind, Observed, plan};
 
@@ -20,7 +20,7 @@ fn in_domain(job: Job) -> Observed {
 }
 
 fn as_host(job: Job) -> Job {
-    job.with(|job| job.launcher_is_host = true)
+    job.with(|job| job.launcher.host = Some(LauncherHost::Indexed))
 }
 
 #[test]

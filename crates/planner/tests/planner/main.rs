@@ -14,6 +14,7 @@
 //! - `deadline`: deadlines and waking
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
+//! - `parts`: every combination of parts of a job
 //! - `worker_set`: jobs whose workers a StatefulSet makes
 
 mod account;
@@ -27,6 +28,7 @@ mod golden;
 mod hosts;
 mod launcher;
 mod own_pods;
+mod parts;
 mod pods;
 mod start;
 mod suspend;

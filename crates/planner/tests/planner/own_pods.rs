@@ -2,7 +2,7 @@
 //! and what goes afterwards.
 
 use planner::fixtures::{job, noon, noon_and, world};
-use planner::job::{CleanUp, Job, RestartPolicy};
+use planner::job::{CleanUp, Job, LauncherHost, RestartPolicy};
 use planner::observed::{Exit, Pod, PodPhase};
 use planner::{Kind, Observed, Phase, Reason, Verdict, WaitingOn, plan};
 use serde_json::json;
@@ -59,7 +59,7 @@ fn failure(world: &Observed) -> (String, String) {
 }
 
 fn again(job: Job) -> Job {
-    job.with(|job| job.launcher.restart = RestartPolicy::ExitCode)
+    job.launcher_restarts(RestartPolicy::ExitCode)
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_host_whose_pod_has_dots_in_its_name_calls_itself_by_one_label() {
 fn labels_of_a_role_come_after_those_that_every_pod_has() {
     let job = demo().with(|job| {
         let labels = [("training.kubeflow.org/job-role", "master"), ("x", "y")];
-        job.launcher.labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        job.launcher.role.labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     });
     let labels = created_one(&plan(&site(job)), Kind::Pod, LAUNCHER)["metadata"]["labels"].clone();
     assert_eq!(labels["training.kubeflow.org/job-role"], "master");
@@ -155,7 +155,7 @@ fn labels_of_a_role_come_after_those_that_every_pod_has() {
 
 #[test]
 fn a_host_launcher_without_an_index_leaves_the_workers_theirs() {
-    let job = demo().with(|job| job.launcher_is_host = true);
+    let job = demo().with(|job| job.launcher.host = Some(LauncherHost::Unindexed));
     let made = plan(&site(job));
     let index = "training.kubeflow.org/replica-index";
     let labels = |name: &str| created_one(&made, Kind::Pod, name)["metadata"]["labels"].clone();
@@ -167,7 +167,7 @@ fn a_host_launcher_without_an_index_leaves_the_workers_theirs() {
 fn arguments_without_a_command_are_dropped_only_where_the_job_says_so() {
     let job = |drops: bool| {
         demo().with(|job| {
-            let workers = job.workers.as_mut().expect("it has workers");
+            let workers = job.worker_pods();
             workers.drops_bare_args = drops;
             workers.role.template["spec"]["containers"][0]["args"] = json!(["mpirun", "-np", "2"]);
         })
@@ -187,7 +187,7 @@ fn arguments_without_a_command_are_dropped_only_where_the_job_says_so() {
 #[test]
 fn mpi_runs_in_the_container_that_the_role_names() {
     let job = demo().with(|job| {
-        let workers = job.workers.as_mut().expect("it has workers");
+        let workers = job.worker_pods();
         workers.drops_bare_args = true;
         workers.role.container = Some("mpi".to_owned());
         workers.role.template["spec"]["containers"] =
@@ -274,7 +274,7 @@ fn exit_code_takes_an_error_of_the_program_for_final() {
 
 #[test]
 fn exit_code_stops_at_the_backoff_limit() {
-    let limited = again(demo()).with(|job| job.policy.backoff_limit = Some(2));
+    let limited = again(demo()).limited(|limits| limits.backoff_limit = Some(2));
     let killed = running(limited).with(launcher_fails(137));
     assert_eq!(plan(&killed).status.outcome, None);
     let (reason, message) = failure(&killed.with(|world| world.recorded.restarts = 2));
@@ -289,10 +289,9 @@ fn exit_code_stops_at_the_backoff_limit() {
 #[test]
 fn containers_that_are_started_again_count_against_the_limit() {
     let limited = |limit: u32, restarts: u32| {
-        let job = demo().with(|job| {
-            job.policy.backoff_limit = Some(limit);
-            job.launcher.restart = RestartPolicy::OnFailure;
-        });
+        let job = demo()
+            .launcher_restarts(RestartPolicy::OnFailure)
+            .limited(|limits| limits.backoff_limit = Some(limit));
         let world = running(job).with(|world| launcher(world).restarts = restarts);
         plan(&world).status.outcome.is_some()
     };
@@ -304,7 +303,7 @@ fn containers_that_are_started_again_count_against_the_limit() {
 
 #[test]
 fn the_deadline_has_a_timer_while_the_program_runs() {
-    let bounded = demo().with(|job| job.policy.deadline_secs = Some(60));
+    let bounded = demo().limited(|limits| limits.deadline_secs = Some(60));
     let world = running(bounded);
     assert_eq!(plan(&world).wake, Some(noon_and(60)));
     let late = world.with(|world| world.now = noon_and(60));
@@ -313,7 +312,7 @@ fn the_deadline_has_a_timer_while_the_program_runs() {
 
 #[test]
 fn a_suspension_takes_the_launcher_too_and_resuming_makes_a_fresh_one() {
-    let held = running(demo()).with(|world| world.job.policy.suspended = true);
+    let held = running(demo()).with(|world| world.job.lifecycle.suspended = true);
     assert_eq!(
         deeds(&plan(&held)),
         [
@@ -325,7 +324,7 @@ fn a_suspension_takes_the_launcher_too_and_resuming_makes_a_fresh_one() {
     let rest = held.settled().recorded();
     assert_eq!(plan(&rest).because, WaitingOn::Resume);
     let resumed = rest
-        .with(|world| world.job.policy.suspended = false)
+        .with(|world| world.job.lifecycle.suspended = false)
         .settled();
     assert_eq!((resumed.launcher_pods.len(), resumed.workers.len()), (1, 2));
 }
@@ -355,7 +354,7 @@ fn clean_up_covers_the_launcher() {
 
 #[test]
 fn a_job_with_a_time_to_live_goes_itself_when_that_is_over_and_not_before() {
-    let job = demo().with(|job| job.policy.expires_secs = Some(90));
+    let job = demo().limited(|limits| limits.expires_secs = Some(90));
     let ended = running(job).with(|world| launcher(world).phase = PodPhase::Succeeded);
     let rest = ended.recorded().settled();
     assert_eq!(plan(&rest).status.phase, Phase::Finished);
@@ -367,7 +366,7 @@ fn a_job_with_a_time_to_live_goes_itself_when_that_is_over_and_not_before() {
 
 #[test]
 fn the_law_refuses_to_delete_a_job_before_its_time() {
-    let job = demo().with(|job| job.policy.expires_secs = Some(90));
+    let job = demo().limited(|limits| limits.expires_secs = Some(90));
     let late = running(job)
         .over(Verdict::Succeeded)
         .with(|world| world.now = noon_and(90));

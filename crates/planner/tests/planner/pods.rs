@@ -1,14 +1,14 @@
 //! What pods and Job look like when users ask for more than the defaults.
 
 use planner::fixtures::{job, world};
-use planner::job::Mpi;
+use planner::job::{End, JobRestart, LauncherHost, LauncherKind, Limits, Mpi};
 use planner::{Job, Kind, plan};
 use serde_json::{Value, json};
 
 use super::created_one;
 
 fn launcher(job: Job) -> Value {
-    let name = job.launcher_name();
+    let name = job.names.launcher.clone();
     created_one(&plan(&world(job)), Kind::Job, &name)
 }
 
@@ -36,7 +36,7 @@ fn variables(container: &Value) -> Vec<String> {
 fn a_launcher_that_is_a_host_has_index_0_and_keeps_its_gpus() {
     let as_host = job("demo")
         .workers(1)
-        .with(|job| job.launcher_is_host = true);
+        .with(|job| job.launcher.host = Some(LauncherHost::Indexed));
     let template = &launcher(as_host.clone())["spec"]["template"];
     assert_eq!(
         template["metadata"]["labels"]["training.kubeflow.org/replica-index"],
@@ -118,12 +118,17 @@ fn rich_template() -> Value {
 
 fn rich() -> Job {
     job("demo").workers(13).with(|job| {
-        job.ssh_mount_path = "/home/mpiuser/.ssh".to_owned();
-        job.policy.ttl_secs = Some(1);
-        job.policy.deadline_secs = Some(2);
-        job.policy.backoff_limit = Some(3);
-        job.launcher.template = rich_template();
-        job.workers.as_mut().unwrap().role.template = rich_template();
+        job.login_mut().ssh_mount_path = "/home/mpiuser/.ssh".to_owned();
+        let restart = JobRestart::OnFailure;
+        let ttl_secs = Some(1);
+        job.launcher.kind = LauncherKind::Job { restart, ttl_secs };
+        job.lifecycle.end = End::WithLauncher(Limits {
+            deadline_secs: Some(2),
+            backoff_limit: Some(3),
+            ..Limits::NONE
+        });
+        job.launcher.role.template = rich_template();
+        job.worker_role().template = rich_template();
     })
 }
 
@@ -185,7 +190,7 @@ fn the_job_carries_deadline_and_retries_but_no_time_to_live_yet() {
 fn a_worker_with_args_only_keeps_its_entrypoint() {
     let with_args = job("demo").workers(1).with(|job| {
         let container = json!({"name": "main", "args": ["/usr/sbin/sshd", "-De"], "command": []});
-        job.workers.as_mut().unwrap().role.template = json!({"spec": {"containers": [container]}});
+        job.worker_role().template = json!({"spec": {"containers": [container]}});
     });
     assert_eq!(
         worker(with_args, 0)["spec"]["containers"][0]["command"],
@@ -217,8 +222,8 @@ fn a_template_of_any_shape_is_rendered_without_a_panic() {
     let nested = json!({"metadata": {"labels": 1}, "spec": {"containers": ["a"], "volumes": {}}});
     for shape in shapes.into_iter().chain([nested]) {
         let odd = job("demo").workers(1).with(|job| {
-            job.launcher.template = shape.clone();
-            job.workers.as_mut().unwrap().role.template = shape.clone();
+            job.launcher.role.template = shape.clone();
+            job.worker_role().template = shape.clone();
         });
         assert_eq!(
             worker(odd, 0)["spec"]["hostname"],

@@ -1,7 +1,7 @@
 //! From nothing to running.
 
 use planner::fixtures::{job, noon, pod, world};
-use planner::job::Mpi;
+use planner::job::{LauncherHost, Mpi};
 use planner::observed::{PodPhase, Slot, Waiting};
 use planner::{Count, Phase, Reason, WaitingOn, plan};
 
@@ -131,7 +131,7 @@ fn a_worker_that_failed_or_ended_is_kept_as_evidence() {
 #[test]
 fn scaling_up_adds_workers_and_hosts() {
     let more = world(job("demo").workers(1)).running().with(|world| {
-        world.job.workers.as_mut().unwrap().count = 3;
+        world.job.worker_pods().count = 3;
     });
     let expected = [
         "patch ConfigMap demo-config",
@@ -143,14 +143,10 @@ fn scaling_up_adds_workers_and_hosts() {
 
 #[test]
 fn scaling_down_takes_the_highest_workers_only() {
-    for launcher_is_host in [false, true] {
-        let fewer = world(
-            job("demo")
-                .workers(3)
-                .with(|job| job.launcher_is_host = launcher_is_host),
-        )
-        .running()
-        .with(|world| world.job.workers.as_mut().unwrap().count = 1);
+    for host in [None, Some(LauncherHost::Indexed)] {
+        let fewer = world(job("demo").workers(3).with(|job| job.launcher.host = host))
+            .running()
+            .with(|world| world.job.worker_pods().count = 1);
         let expected = [
             "patch ConfigMap demo-config",
             "delete Pod demo-worker-1",
@@ -164,7 +160,7 @@ fn scaling_down_takes_the_highest_workers_only() {
 fn removing_the_worker_entry_removes_the_workers() {
     let none = world(job("demo").workers(2))
         .running()
-        .with(|world| world.job.workers = None);
+        .with(|world| world.job.worker_pods().count = 0);
     let deeds = deeds(&plan(&none));
     assert_eq!(
         deeds[1..],

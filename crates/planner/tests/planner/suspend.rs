@@ -37,7 +37,7 @@ fn at_rest_a_suspended_job_waits_for_its_user() {
 fn suspended_while_running() -> Observed {
     world(job("demo").workers(8))
         .running()
-        .with(|world| world.job.policy.suspended = true)
+        .with(|world| world.job.lifecycle.suspended = true)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn suspending_removes_workers_that_ended_too_whatever_the_clean_up_policy() {
         let ended = suspended_while_running()
             .workers_are(PodPhase::Failed)
             .with(|world| {
-                world.job.policy.clean = clean;
+                world.job.lifecycle.clean_up = clean;
             });
         let deeds = deeds(&plan(&ended));
         assert!(
@@ -89,7 +89,7 @@ fn a_refusal_does_not_keep_a_suspended_job_from_losing_its_pods() {
 
 fn resumed(job: Job) -> Observed {
     world(job.suspended()).settled().recorded().with(|world| {
-        world.job.policy.suspended = false;
+        world.job.lifecycle.suspended = false;
         world.now = noon_and(60);
     })
 }
@@ -111,11 +111,11 @@ fn resuming_makes_workers_and_starts_the_launcher_and_the_clock() {
 
 /// What Kueue writes into the template of an admitted job.
 fn admitted(job: &mut Job) {
-    job.launcher.template["metadata"] = json!({
+    job.launcher.role.template["metadata"] = json!({
         "labels": {"flavor": "spot"},
         "annotations": {"foo": "bar"},
     });
-    let spec = &mut job.launcher.template["spec"];
+    let spec = &mut job.launcher.role.template["spec"];
     spec["nodeSelector"] = json!({"pool": "a"});
     spec["tolerations"] = json!([{"key": "gpu", "operator": "Exists"}]);
     spec["schedulingGates"] = json!([{"name": "gate"}]);
@@ -193,4 +193,18 @@ fn a_waiting_launcher_stays_suspended_after_a_resume_until_its_workers_are_ready
     assert_eq!(resumed.workers.len(), 2);
     let ready = resumed.workers_ready();
     assert_eq!(patch(&plan(&ready)), json!({"spec": {"suspend": false}}));
+}
+
+/// A Job's template cannot change later, so it must not exist before the agent can be in it.
+#[test]
+fn a_suspended_job_gets_no_launcher_without_the_agent_that_it_needs() {
+    let blind = world(job("demo").workers(2).by_agent().suspended());
+    assert_eq!(deeds(&plan(&blind)), [""; 0]);
+    assert_eq!(plan(&blind).status.phase, Phase::Suspended);
+    let equipped = blind.with(|world| world.site.agent_image = Some("muster-agent:1".to_owned()));
+    let made = deeds(&plan(&equipped));
+    assert!(
+        made.contains(&"create Job demo-launcher".to_owned()),
+        "{made:?}"
+    );
 }

@@ -34,8 +34,7 @@ fn at(phase: PodPhase) -> Observed {
 
 fn edited(world: Observed, change: impl FnOnce(&mut Value)) -> Observed {
     world.with(|world| {
-        let workers = world.job.workers.as_mut().expect("it has workers");
-        change(&mut workers.role.template);
+        change(&mut world.job.worker_role().template);
     })
 }
 
@@ -160,7 +159,7 @@ fn the_launcher_has_the_promised_files_and_the_account() {
 #[test]
 fn promised_variables_win_and_others_give_way_to_the_users() {
     let ready = site(demo().with(|job| {
-        job.launcher.template["spec"]["containers"][0]["env"] = json!([
+        job.launcher.role.template["spec"]["containers"][0]["env"] = json!([
             {"name": "OMPI_MCA_plm_rsh_agent", "value": "ssh"},
             {"name": "OMPI_MCA_routed_radix", "value": "7"},
         ]);
@@ -183,11 +182,9 @@ fn promised_variables_win_and_others_give_way_to_the_users() {
 #[test]
 fn the_users_own_account_is_taken_under_either_name() {
     let job = demo().with(|job| {
-        job.launcher.template["spec"]["serviceAccount"] = "old".into();
-        job.launcher.template["spec"]["automountServiceAccountToken"] = false.into();
-        if let Some(account) = &mut job.account {
-            account.given = Some("trainer".to_owned());
-        }
+        job.launcher.role.template["spec"]["serviceAccount"] = "old".into();
+        job.launcher.role.template["spec"]["automountServiceAccountToken"] = false.into();
+        job.account_mut().existing_service_account = Some("trainer".to_owned());
     });
     let pod = created_one(
         &plan(&site(job).settled().workers_ready()),
@@ -259,7 +256,7 @@ fn set_hosts_and_rights_follow_the_number_of_workers() {
 #[test]
 fn an_edit_of_the_launcher_counts_when_its_pod_is_made_again() {
     let edited = launched(demo()).with(|world| {
-        world.job.launcher.template["spec"]["containers"][0]["args"] = json!(["new"]);
+        world.job.launcher.role.template["spec"]["containers"][0]["args"] = json!(["new"]);
     });
     assert!(plan(&edited).steps.is_empty());
     let deleted = edited.with(|world| world.launcher_pods.clear());
@@ -330,7 +327,7 @@ fn workers_that_cannot_start_do_not_end_the_job() {
 
 #[test]
 fn workers_go_at_the_end_where_they_are_asked_to_and_come_back_for_another_launcher() {
-    let ended = at(PodPhase::Succeeded).with(|world| world.job.policy.clean = CleanUp::All);
+    let ended = at(PodPhase::Succeeded).with(|world| world.job.lifecycle.clean_up = CleanUp::All);
     assert_eq!(patch(&plan(&ended))["spec"], json!({"replicas": 0}));
     let rested = ended.settled();
     assert!(rested.workers.is_empty());
@@ -343,7 +340,7 @@ fn workers_go_at_the_end_where_they_are_asked_to_and_come_back_for_another_launc
 
 #[test]
 fn a_suspended_or_leaving_job_has_an_empty_set() {
-    let suspended = launched(demo()).with(|world| world.job.policy.suspended = true);
+    let suspended = launched(demo()).with(|world| world.job.lifecycle.suspended = true);
     let mut deeds_of = deeds(&plan(&suspended));
     deeds_of.sort();
     assert_eq!(

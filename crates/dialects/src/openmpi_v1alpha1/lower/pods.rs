@@ -8,7 +8,7 @@ use contract::{commands, env};
 use serde_json::{Map, Value, json};
 
 use super::super::defaults;
-use super::Wanted;
+use super::{Wanted, names};
 
 /// The sidecar of the workers.
 pub(super) const CONTROLLER: &str = "openmpi-controller";
@@ -92,7 +92,7 @@ fn security(wanted: &Wanted<'_>) -> Map<String, Value> {
 }
 
 fn volumes(wanted: &Wanted<'_>) -> Vec<Value> {
-    let assets = format!("{}-assets", wanted.job.metadata.name);
+    let assets = names(wanted.job).config;
     let mut items = vec![json!({"key": "init.sh", "path": "init.sh", "mode": 0o555})];
     let others = ["hostfile", "mca-params.conf", "ssh_config", "sshd_config"];
     items.extend(others.map(|file| json!({"key": file, "path": file})));
@@ -161,7 +161,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
     let given = &wanted.job.spec;
     let mut words = vec![(attend::NAMESPACE, wanted.job.metadata.namespace.clone())];
     match wanted.own_controller() {
-        Some(_) => words.push(("--master", format!("{}-master", wanted.job.metadata.name))),
+        Some(_) => words.push(("--master", names(wanted.job).launcher)),
         None => words.extend([
             (attend::JOB, wanted.job.metadata.name.clone()),
             (attend::SIGNAL_DIR, SIGNALS.to_owned()),

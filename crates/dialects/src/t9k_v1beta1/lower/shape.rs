@@ -33,34 +33,31 @@ pub(super) struct Wanted<'a> {
     pub(super) restart_limit: Option<u32>,
 }
 
-/// The facts, if the job has one shape and that is whole.
-pub(super) fn wanted<'a>(job: &'a MpiJob, errors: &mut Vec<FieldError>) -> Option<Wanted<'a>> {
+/// The facts, or why the job has no shape at all. Other errors are added to the list.
+pub(super) fn wanted<'a>(
+    job: &'a MpiJob,
+    errors: &mut Vec<FieldError>,
+) -> Result<Wanted<'a>, FieldError> {
     let spec = &job.spec;
     match (&spec.worker, &spec.mpi_config, &spec.replica_specs) {
-        (Some(worker), None, None) => of_worker(job, worker, errors),
+        (Some(worker), None, None) => Ok(of_worker(job, worker, errors)),
         (None, Some(config), Some(replicas)) => of_replicas(job, config, replicas, errors),
         (None, None, None) => {
-            errors.push(FieldError::required(
-                "spec.worker",
-                "must describe the workers",
-            ));
-            None
+            let detail = "must describe the workers";
+            Err(FieldError::required("spec.worker", detail))
         }
         (None, None, Some(_)) => {
             let detail = "must say what to run, beside spec.replicaSpecs";
-            errors.push(FieldError::required("spec.mpiConfig", detail));
-            None
+            Err(FieldError::required("spec.mpiConfig", detail))
         }
         (None, Some(_), None) => {
             let detail = "must describe the workers, beside spec.mpiConfig";
-            errors.push(FieldError::required("spec.replicaSpecs", detail));
-            None
+            Err(FieldError::required("spec.replicaSpecs", detail))
         }
         (Some(_), ..) => {
             let detail =
                 "must not stand beside spec.mpiConfig or spec.replicaSpecs, which replaced it";
-            errors.push(forbidden("spec.worker", detail));
-            None
+            Err(forbidden("spec.worker", detail))
         }
     }
 }
@@ -72,11 +69,7 @@ fn forbidden(path: &str, detail: &str) -> FieldError {
     }
 }
 
-fn of_worker<'a>(
-    job: &'a MpiJob,
-    worker: &'a Worker,
-    errors: &mut Vec<FieldError>,
-) -> Option<Wanted<'a>> {
+fn of_worker<'a>(job: &'a MpiJob, worker: &'a Worker, errors: &mut Vec<FieldError>) -> Wanted<'a> {
     let first = worker.processes_per_worker.is_some() || worker.process_recovery.is_some();
     if first && worker.extra_mpi_args.is_some() {
         let detail =
@@ -98,7 +91,7 @@ fn of_worker<'a>(
         None if first => first_words(worker),
         None => Vec::new(),
     };
-    Some(Wanted {
+    Wanted {
         container,
         replicas,
         template: &worker.template,
@@ -110,7 +103,7 @@ fn of_worker<'a>(
         worker_restart: RestartPolicy::Never,
         launcher_restart: RestartPolicy::Never,
         restart_limit: None,
-    })
+    }
 }
 
 /// What the first shape meant by its fields.
@@ -134,7 +127,7 @@ fn of_replicas<'a>(
     config: &'a MpiConfig,
     replicas: &'a [ReplicaSpec],
     errors: &mut Vec<FieldError>,
-) -> Option<Wanted<'a>> {
+) -> Result<Wanted<'a>, FieldError> {
     for (path, given) in [
         ("spec.mca", job.spec.mca.is_some()),
         ("spec.mpiHome", !job.spec.mpi_home.is_empty()),
@@ -150,8 +143,7 @@ fn of_replicas<'a>(
     let find = |kind: &str| replicas.iter().position(|replica| replica.kind == kind);
     let Some(index) = find(WORKER) else {
         let detail = "must have an entry of type worker";
-        errors.push(FieldError::required("spec.replicaSpecs", detail));
-        return None;
+        return Err(FieldError::required("spec.replicaSpecs", detail));
     };
     let (path, worker) = (format!("spec.replicaSpecs[{index}]"), &replicas[index]);
     let container = CONTAINERS[1];
@@ -169,7 +161,7 @@ fn of_replicas<'a>(
         )
     };
     let template = launcher.map(|launcher| &launcher.template);
-    Some(Wanted {
+    Ok(Wanted {
         container,
         replicas: wanted,
         template: &worker.template,

@@ -126,8 +126,7 @@ fn a23_a24_a_pause_takes_the_pods_and_what_follows_it_starts_as_said() {
     }))
     .running();
     let command = |run: &Scenario| {
-        let workers = run.world.job.workers.as_ref().expect("it has workers");
-        workers.role.template["spec"]["containers"][0]["command"].clone()
+        run.world.job.workers.role().template["spec"]["containers"][0]["command"].clone()
     };
     assert_eq!(command(&run), json!(["/usr/sbin/sshd", "-De"]));
     run.edit(|spec| spec["runMode"]["pause"]["enabled"] = true.into())

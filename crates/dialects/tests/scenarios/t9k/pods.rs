@@ -85,9 +85,9 @@ fn a10_one_worker_is_the_default() {
 
 #[test]
 fn a12_keys_are_where_the_job_wants_them() {
-    assert_eq!(lowered(&seed()).ssh_mount_path, "/root/.ssh");
+    assert_eq!(lowered(&seed()).login_mut().ssh_mount_path, "/root/.ssh");
     let job = with(|job| job["spec"]["ssh"]["sshAuthMountPath"] = "/keys".into());
-    assert_eq!(lowered(&job).ssh_mount_path, "/keys");
+    assert_eq!(lowered(&job).login_mut().ssh_mount_path, "/keys");
 }
 
 #[test]

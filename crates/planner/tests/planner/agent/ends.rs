@@ -61,7 +61,7 @@ fn a_start_that_takes_too_long_is_a_failure() {
     let limited = |secs| {
         let job = job("demo")
             .workers(2)
-            .with(|job| job.policy.startup_secs = Some(secs));
+            .limited(|limits| limits.startup_secs = Some(secs));
         waiting(by_agent(job)).with(|world| world.recorded.started_at = Some(noon_and(-10)))
     };
     assert_eq!(plan(&limited(11)).wake, Some(noon_and(1)));

@@ -36,7 +36,7 @@ fn a_worker_serves_and_holds_no_key_of_the_launcher() {
 fn a_worker_keeps_its_own_command_unless_that_is_an_sshd() {
     let with = |key: &str, words: &[&str]| {
         let job = job("demo").workers(1).with(|job| {
-            let workers = job.workers.as_mut().unwrap();
+            let workers = job.worker_pods();
             workers.role.template["spec"]["containers"][0][key] = json!(words);
         });
         worker(&by_agent(job), 0)["containers"][0].clone()
@@ -58,7 +58,7 @@ fn a_worker_keeps_its_own_command_unless_that_is_an_sshd() {
 fn a_probe_of_the_sshd_that_is_not_there_asks_the_agent() {
     let probe = json!({"tcpSocket": {"port": 2222}, "periodSeconds": 1});
     let job = job("demo").workers(1).with(|job| {
-        let workers = job.workers.as_mut().unwrap();
+        let workers = job.worker_pods();
         let container = &mut workers.role.template["spec"]["containers"][0];
         container["args"] = json!(["/usr/sbin/sshd", "-De"]);
         container["readinessProbe"] = probe;
@@ -115,7 +115,7 @@ fn lists_are_not_written_again_where_a_promised_script_is_mounted_among_them() {
         let world = by_agent(
             job("demo")
                 .workers(2)
-                .with(|job| job.exec_script = promised),
+                .with(|job| job.login_mut().exec_script = promised),
         );
         let spec = launcher(&world);
         let (main, gate) = (&spec["containers"][0], &spec["initContainers"][0]);
@@ -129,9 +129,9 @@ fn lists_are_not_written_again_where_a_promised_script_is_mounted_among_them() {
 #[test]
 fn what_the_user_has_set_stays() {
     let job = job("demo").workers(1).with(|job| {
-        let container = &mut job.launcher.template["spec"]["containers"][0];
+        let container = &mut job.launcher.role.template["spec"]["containers"][0];
         container["env"] = json!([{"name": "OMPI_MCA_routed_radix", "value": "7"}]);
-        job.launcher.template["spec"]["serviceAccountName"] = "mine".into();
+        job.launcher.role.template["spec"]["serviceAccountName"] = "mine".into();
     });
     let spec = launcher(&by_agent(job));
     let main = &spec["containers"][0];
@@ -144,7 +144,7 @@ fn what_the_user_has_set_stays() {
 fn what_is_injected_is_restricted_and_costs_nothing() {
     let amounts = json!({"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}});
     let job = job("demo").workers(1).with(|job| {
-        let workers = job.workers.as_mut().unwrap();
+        let workers = job.worker_pods();
         workers.role.template["spec"]["containers"][0]["resources"] = amounts;
     });
     let spec = worker(&by_agent(job.clone()), 0);
@@ -158,7 +158,7 @@ fn what_is_injected_is_restricted_and_costs_nothing() {
     assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
     assert_eq!(security["readOnlyRootFilesystem"], true);
     let as_root = job.with(|job| {
-        let workers = job.workers.as_mut().unwrap();
+        let workers = job.worker_pods();
         workers.role.template["spec"]["securityContext"] = json!({"runAsUser": 0});
     });
     let spec = worker(&by_agent(as_root), 0);
@@ -173,7 +173,7 @@ fn what_is_injected_is_restricted_and_costs_nothing() {
 #[test]
 fn workers_on_the_hosts_network_have_ports_of_their_own() {
     let job = job("demo").workers(2).with(|job| {
-        let workers = job.workers.as_mut().unwrap();
+        let workers = job.worker_pods();
         workers.role.template["spec"]["hostNetwork"] = true.into();
     });
     let world = by_agent(job);
@@ -201,7 +201,11 @@ fn workers_on_the_hosts_network_have_ports_of_their_own() {
 
 #[test]
 fn without_a_gate_the_lists_are_the_config_maps() {
-    let world = by_agent(job("demo").workers(2).with(|job| job.gate = false));
+    let world = by_agent(
+        job("demo")
+            .workers(2)
+            .with(|job| job.login_mut().gate = false),
+    );
     let spec = launcher(&world);
     let install = json!(["/muster-agent", "install", "/muster/bin"]);
     assert_eq!(spec["initContainers"][0]["command"], install);

@@ -47,22 +47,18 @@ fn certificates_are_made_for_one_start_and_go_with_it() {
     assert_eq!(plan(&over).status.phase, Phase::Finished);
 
     let held = running
-        .with(|world| world.job.policy.suspended = true)
+        .with(|world| world.job.lifecycle.suspended = true)
         .settled();
     assert_eq!(held.key, Slot::Absent);
     let resumed = held
         .recorded()
-        .with(|world| world.job.policy.suspended = false);
+        .with(|world| world.job.lifecycle.suspended = false);
     assert!(deeds(&plan(&resumed)).contains(&"create Secret demo-agent".to_owned()));
 }
 
 #[test]
 fn without_an_image_transport_agent_says_what_is_missing() {
-    let world = world(
-        job("demo")
-            .workers(1)
-            .with(|job| job.transport = Some(Transport::Agent)),
-    );
+    let world = world(job("demo").workers(1).by_agent());
     let plan = plan(&world);
     assert_eq!(plan.steps, Vec::<Vec<Action>>::new());
     assert_eq!(plan.status.reason, Some(Reason::Invalid));
@@ -133,7 +129,7 @@ fn over_ssh_a_worker_counts_once_its_containers_run() {
 fn another_try_is_not_a_start() {
     let job = job("demo")
         .workers(1)
-        .with(|job| job.policy.startup_secs = Some(10));
+        .limited(|limits| limits.startup_secs = Some(10));
     let world = waiting(by_agent(job)).with(|world| {
         world.recorded.started_at = Some(noon_and(-7200));
         let Slot::Ours(launcher) = &mut world.launcher else {

@@ -88,8 +88,8 @@ fn the_priority_class_is_the_first_that_is_named() {
 fn pods_join_the_group() {
     let demo = || {
         job("demo").workers(1).with(|job| {
-            job.launcher.template["spec"]["schedulerName"] = "the-users".into();
-            job.launcher.template["metadata"] = json!({"annotations": {"mine": "stays"}});
+            job.launcher.role.template["spec"]["schedulerName"] = "the-users".into();
+            job.launcher.role.template["metadata"] = json!({"annotations": {"mine": "stays"}});
         })
     };
     let pods = |world: &Observed| {

@@ -18,7 +18,7 @@ fn a_group_on_its_way_out_is_left_alone() {
         }
     });
     assert!(group_actions(&plan(&world)).is_empty());
-    let suspended = world.with(|world| world.job.policy.suspended = true);
+    let suspended = world.with(|world| world.job.lifecycle.suspended = true);
     assert!(group_actions(&plan(&suspended)).is_empty());
 }
 
@@ -68,7 +68,7 @@ fn a_suspended_or_cleaned_job_loses_its_group() {
         world_with(scheduler, job("demo").workers(1).clean(clean)).running()
     };
     let suspended =
-        running(CleanUp::Nothing, volcano()).with(|world| world.job.policy.suspended = true);
+        running(CleanUp::Nothing, volcano()).with(|world| world.job.lifecycle.suspended = true);
     assert_eq!(
         group_actions(&plan(&suspended)),
         [&delete(Kind::VolcanoPodGroup)]
@@ -110,7 +110,7 @@ fn without_a_gang_scheduler_there_is_no_group() {
     assert!(group_actions(&plan(&world)).is_empty());
     let left_over = holding(world, json!({}));
     assert!(group_actions(&plan(&left_over)).is_empty());
-    let suspended = left_over.with(|world| world.job.policy.suspended = true);
+    let suspended = left_over.with(|world| world.job.lifecycle.suspended = true);
     assert!(group_actions(&plan(&suspended)).is_empty());
 }
 

@@ -1,0 +1,75 @@
+//! How mpirun reaches the workers of a job at one site: the job's access with what the site adds. Decides
+//! only that; `render` makes objects of it.
+
+use crate::job::{Access, Account, Job, Login, Provided, Workers};
+use crate::site::{Site, Transport};
+
+/// How mpirun reaches the workers at one site.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach<'a> {
+    /// By ssh; `gate` is the image of the gate.
+    Ssh {
+        login: &'a Login,
+        gate: Option<&'a str>,
+    },
+    /// By muster's agent, from this image.
+    Agent {
+        login: &'a Login,
+        image: &'a str,
+        gated: bool,
+    },
+    /// Through the API server, by muster's agent from this image.
+    Exec {
+        account: &'a Account,
+        image: &'a str,
+    },
+    /// As the templates arrange it, with this container of the workers, and its image.
+    Provided {
+        provided: &'a Provided,
+        sidecar: Option<(&'a str, &'a str)>,
+    },
+}
+
+impl<'a> Reach<'a> {
+    /// Of this job at this site; none where muster's agent is needed and the operator was not given its
+    /// image.
+    pub(crate) fn of(job: &'a Job, site: &'a Site) -> Option<Self> {
+        let image = site.agent_image.as_deref();
+        let gate = job.gate(site);
+        let pods = match &job.workers {
+            Workers::Pods(pods) => pods,
+            Workers::StatefulSet(set) => {
+                let account = &set.account;
+                return image.map(|image| Self::Exec { account, image });
+            }
+        };
+        match (&pods.access, site.transport) {
+            (Access::Ssh(login), _) | (Access::SiteDefault(login), Transport::Ssh) => {
+                Some(Self::Ssh { login, gate })
+            }
+            (Access::Agent(login, _), _) | (Access::SiteDefault(login), Transport::Agent) => {
+                let gated = gate.is_some();
+                image.map(|image| Self::Agent {
+                    login,
+                    image,
+                    gated,
+                })
+            }
+            (Access::Provided(provided), _) => {
+                let sidecar = match &provided.sidecar {
+                    Some(container) => Some((container.as_str(), image?)),
+                    None => None,
+                };
+                Some(Self::Provided { provided, sidecar })
+            }
+        }
+    }
+
+    /// The settings, where muster arranges the access.
+    pub(crate) fn login(self) -> Option<&'a Login> {
+        match self {
+            Self::Ssh { login, .. } | Self::Agent { login, .. } => Some(login),
+            Self::Exec { .. } | Self::Provided { .. } => None,
+        }
+    }
+}
