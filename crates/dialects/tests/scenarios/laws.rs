@@ -401,7 +401,7 @@ fn plans_come_to_rest() {
             wakes += 1;
             prop_assert!(
                 wakes <= WAKES_MAX,
-                "it wakes for ever:\n{}",
+                "it never stops waking:\n{}",
                 scenario.transcript
             );
             scenario.world.now = wake;

@@ -595,7 +595,7 @@ fn there_is_no_second_try() {
     run.reconcile();
     assert!(
         run.world.launcher_pods.is_empty(),
-        "the master is not made again"
+        "the master is not recreated"
     );
     assert!(run.world.workers.iter().all(|pod| pod.told_end));
 

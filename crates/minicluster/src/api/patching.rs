@@ -81,13 +81,7 @@ impl Cluster {
         let object = self
             .read(call, object)
             .map_err(|refusal| match refusal.code {
-                400 if call_is_builtin => {
-                    // Which kind it is read as goes without saying.
-                    let read_as = format!(" cannot be handled as a {kind}: ");
-                    let why = refusal.message.split_once(&read_as);
-                    let why = why.map_or(refusal.message.as_str(), |(_, why)| why);
-                    Refusal::bad_patch(&patched, why)
-                }
+                400 if call_is_builtin => unreadable(&patched, &kind, &refusal.message),
                 _ => refusal,
             })?;
         let stored = self.update(call, &before, object, true)?;
@@ -225,6 +219,13 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// What a patch made cannot be read. The API server leaves out which kind it was read as.
+fn unreadable(patched: &Value, kind: &str, message: &str) -> Refusal {
+    let read_as = format!(" cannot be handled as a {kind}: ");
+    let why = message.split_once(&read_as).map_or(message, |(_, why)| why);
+    Refusal::bad_patch(patched, why)
 }
 
 fn unfit(failure: Failure) -> Refusal {

@@ -108,7 +108,7 @@ fn the_time_to_live_is_handed_to_the_job_once_the_outcome_is_recorded() {
     let collected = after.with(|world| world.launcher = Slot::Absent);
     assert!(
         plan(&collected).steps.is_empty(),
-        "a collected Job is not made again"
+        "a collected Job is not recreated"
     );
 }
 

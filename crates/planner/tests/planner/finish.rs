@@ -237,7 +237,7 @@ fn a_recorded_outcome_outlives_everything_it_was_read_from() {
     let plan = plan(&gone);
     assert!(
         plan.steps.is_empty(),
-        "nothing is made again: {:?}",
+        "nothing is recreated: {:?}",
         deeds(&plan)
     );
     assert_eq!(plan.status.phase, Phase::Finished);

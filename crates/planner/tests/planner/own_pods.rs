@@ -1,4 +1,4 @@
-//! Jobs whose launcher is a pod of ours: how it is made, when it is made again, what ends the job,
+//! Jobs whose launcher is a pod of ours: how it is made, when it is recreated, what ends the job,
 //! and what goes afterwards.
 
 use planner::fixtures::{job, noon, noon_and, world};
