@@ -14,7 +14,6 @@ mod mpi;
 pub mod observed;
 mod phase;
 mod plan;
-mod quantity;
 mod reach;
 mod recorded;
 mod render;

@@ -40,9 +40,10 @@ const fn row(name: &'static str, pure: bool, uses: &'static [&'static str]) -> R
 /// Everything not listed is forbidden.
 const TABLE: &[Row] = &[
     row("contract", true, &[]),
-    row("planner", true, &["contract"]),
-    row("dialects", true, &["contract", "planner"]),
-    row("minicluster", true, &[]),
+    row("quantity", true, &[]),
+    row("planner", true, &["contract", "quantity"]),
+    row("dialects", true, &["contract", "planner", "quantity"]),
+    row("minicluster", true, &["quantity"]),
     row("agent", false, &["contract"]),
     Row {
         tests_also_use: &["minicluster"],
@@ -57,6 +58,7 @@ const TABLE: &[Row] = &[
             "dialects",
             "controller",
             "minicluster",
+            "quantity",
         ],
     ),
     row("xtask", false, &["dialects"]),

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use crate::action::{Action, Kind};
 use crate::observed::{Observed, PodGroup, Slot};
-use crate::quantity::Quantity;
 use crate::render::pod_group as render;
 use crate::site::GangScheduler;
 
@@ -87,5 +86,5 @@ fn resource_changes(now: &Value, wanted: &Value) -> Option<Value> {
 }
 
 fn same_amount(left: &Value, right: &Value) -> bool {
-    Quantity::of(left).is_some_and(|left| Quantity::of(right) == Some(left))
+    render::quantity(left).is_some_and(|left| render::quantity(right) == Some(left))
 }

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use self::requests::Requests;
+pub(crate) use self::requests::quantity;
 use super::pod::Draft;
 use super::{metadata, object};
 use crate::action::{Kind, Object};
@@ -11,7 +12,7 @@ use crate::job::{Job, LauncherStart};
 use crate::observed::Observed;
 use crate::site::{GangScheduler, Site};
 
-pub(crate) mod requests;
+mod requests;
 
 const VOLCANO: &str = "volcano";
 const VOLCANO_GROUP_ANNOTATION: &str = "scheduling.k8s.io/group-name";

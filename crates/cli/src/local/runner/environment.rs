@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use quantity::Quantity;
 use serde_json::Value;
 
 use super::config_source::{ConfigLookup, ConfigSource, Referenced};
@@ -193,11 +194,8 @@ pub(crate) fn resource(
             };
         }
     };
-    // CPUs are rounded up to whole ones, as with the default divisor.
-    match (name, text.strip_suffix('m').map(str::parse::<u64>)) {
-        ("cpu", Some(Ok(thousandths))) => thousandths.div_ceil(1000).to_string(),
-        _ => text,
-    }
+    // Rounded up to whole units, as with the default divisor.
+    Quantity::parse(&text).map_or(text, |amount| amount.ones().to_string())
 }
 
 fn processors() -> String {
@@ -334,11 +332,13 @@ mod tests {
                         {"fieldPath": "metadata.annotations['x/y']"}}},
                     {"name": "ALL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}},
                     {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                    {"name": "MEM", "valueFrom":
+                        {"resourceFieldRef": {"resource": "limits.memory"}}},
                     {"name": "GONE", "valueFrom":
                         {"configMapKeyRef": {"name": "no", "key": "k", "optional": true}}},
                 ],
                 "command": ["run", "$(A)", "$(NOBODY)"],
-                "resources": {"limits": {"cpu": "1500m"}},
+                "resources": {"limits": {"cpu": "1500m", "memory": "2Ki"}},
             }]},
         });
         let lookup = |kind: ConfigSource, _: &str, name: &str| {
@@ -355,6 +355,7 @@ mod tests {
         assert_eq!(get("X"), Some("two\nlines"));
         assert_eq!(get("ALL"), Some("a=\"1\""));
         assert_eq!(get("CPU"), Some("2"));
+        assert_eq!(get("MEM"), Some("2048"), "in bytes, as from a kubelet");
         assert_eq!(get("GONE"), None);
         assert_eq!(get("HOSTNAME"), Some("p"));
         assert_eq!(words(container, &variables), ["run", "a", "$(NOBODY)"]);

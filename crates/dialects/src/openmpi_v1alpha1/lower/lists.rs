@@ -1,12 +1,9 @@
 //! Parameters that hold several values in one string, separated by commas and, as the component had it,
 //! nothing else: spaces belong to the values. What cannot be a value is named, by its parameter.
 
-use crate::FieldError;
+use quantity::Quantity;
 
-/// Suffixes of amounts, as Kubernetes spells them.
-const SUFFIXES: [&str; 16] = [
-    "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-];
+use crate::FieldError;
 
 fn items(given: &Option<String>) -> impl Iterator<Item = &str> {
     given.iter().flat_map(|list| list.split(','))
@@ -101,16 +98,7 @@ pub(super) fn amounts<'a>(
     pairs
 }
 
-/// Kubernetes would take it for an amount of something.
+/// Kubernetes would take it for an amount of something. What has a sign is an amount of nothing here.
 pub(super) fn is_amount(text: &str) -> bool {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let is_number = digits > 0 && number.len() - digits <= 1;
-    let exponent = suffix.strip_prefix(['e', 'E']).unwrap_or_default();
-    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    let is_exponent = !exponent.is_empty() && exponent.bytes().all(|byte| byte.is_ascii_digit());
-    is_number && (SUFFIXES.contains(&suffix) || is_exponent)
+    !text.starts_with(['-', '+']) && Quantity::parse(text).is_some()
 }

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use quantity::Quantity;
 use serde_json::{Map, Value};
-
-use crate::quantity::Quantity;
 
 /// Amounts by resource name.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +48,7 @@ impl Requests {
     /// A resource list of the API: amounts by name.
     pub(crate) fn of_list(list: &Value) -> Self {
         let entries = list.as_object().into_iter().flat_map(Map::iter);
-        let read = |(name, amount): (&String, &Value)| Some((name.clone(), Quantity::of(amount)?));
+        let read = |(name, amount): (&String, &Value)| Some((name.clone(), quantity(amount)?));
         Self(entries.filter_map(read).collect())
     }
 
@@ -108,6 +107,15 @@ impl Requests {
     }
 }
 
+/// Reads an amount, which is a text or a number.
+pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::parse(text),
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -116,7 +124,24 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Requests;
+    use super::{Requests, quantity};
+
+    #[test]
+    fn numbers_are_read_as_texts_are() {
+        for (number, text) in [
+            (json!(2), "2"),
+            (json!(-3), "-3"),
+            (json!(0.5), "500m"),
+            (json!(1e21), "9223372036854775807"),
+            (json!(u64::MAX), "9223372036854775807"),
+        ] {
+            let printed = quantity(&number).map(|amount| amount.to_string());
+            assert_eq!(printed.as_deref(), Some(text));
+        }
+        for value in [json!(null), json!(true), json!([1]), json!({"a": 1})] {
+            assert!(quantity(&value).is_none(), "{value}");
+        }
+    }
 
     fn asked(spec: &Value) -> Value {
         Requests::of_pod(&json!({"spec": spec})).into_json()

@@ -226,5 +226,5 @@ fn hostile_amounts_do_no_harm() {
         .expect("readable amounts are counted");
     let names: Vec<&str> = resources.keys().map(String::as_str).collect();
     assert_eq!(names, ["cpu", "memory", "x/a", "x/b"]);
-    assert_eq!(resources["x/b"], "1u");
+    assert_eq!(resources["x/b"], "1e-6");
 }
