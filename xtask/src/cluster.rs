@@ -26,7 +26,7 @@ use clap::Subcommand;
 
 pub(crate) use down::down;
 use layout::{Node, State};
-pub(crate) use up::up;
+pub(crate) use up::{install_packages, up};
 
 use crate::images;
 

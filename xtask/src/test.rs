@@ -111,7 +111,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let report = Report::new(interrupts.clone());
     let sandbox = Sandbox::new()?;
     report.stage("packages", || {
-        packages::ensure(PACKAGES).map(|()| Tally::default())
+        packages::ensure(PACKAGES)?;
+        // Now, and not while the tests of a stage wait for it.
+        if groups != [Group::Unit] {
+            cluster::install_packages(groups.contains(&Group::Cluster))?;
+        }
+        Ok(Tally::default())
     });
     let wanted: BTreeSet<_> = groups.iter().flat_map(|group| needs(*group)).collect();
     let wanted: Vec<_> = wanted.into_iter().copied().collect();

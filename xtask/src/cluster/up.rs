@@ -81,7 +81,8 @@ fn load_into_running(state: &State, archives: &[PathBuf]) -> Result<()> {
     })
 }
 
-fn install_packages(has_nodes: bool) -> Result<()> {
+/// What a cluster needs of this machine.
+pub(crate) fn install_packages(has_nodes: bool) -> Result<()> {
     packages::ensure(&["curl", "openssl", "iproute2", "util-linux"])?;
     if has_nodes {
         packages::ensure(&[
