@@ -83,7 +83,7 @@ const MODEL_ALONE: [&str; 9] = [
     "--test",
     "client",
     "--test",
-    "controller",
+    "admission",
     "--test",
     "controllers",
 ];
