@@ -63,7 +63,7 @@ impl Cache {
     /// Returns once all kinds were listed that these jobs may have, or once the API server refused
     /// one of them. Kinds that only jobs of another API have do not matter to these jobs.
     pub(crate) async fn wait_listed(&self, besides: &[Kind]) -> Result<(), Unlisted> {
-        let matters = |kind: &Kind| kind.is_everyones() || besides.contains(kind);
+        let matters = |kind: &Kind| kind.is_common() || besides.contains(kind);
         let refused = |unlisted: &BTreeMap<Kind, Option<String>>| {
             let mut missing = unlisted.iter().filter(|(kind, _)| matters(kind));
             missing.find_map(|(kind, message)| Some((kind.clone(), message.clone()?)))
@@ -80,7 +80,7 @@ impl Cache {
 
     /// Every kind was listed that all jobs have.
     pub(crate) fn is_listed(&self) -> bool {
-        !self.unlisted.borrow().keys().any(Kind::is_everyones)
+        !self.unlisted.borrow().keys().any(Kind::is_common)
     }
 
     /// A kind counts as listed.

@@ -86,7 +86,7 @@ impl Metrics {
         }
         registry.register(
             "mpi_operator_job_info",
-            "Information about MPIJob",
+            "Information about MPI jobs",
             self.job_info.clone(),
         );
         registry.register(

@@ -312,7 +312,7 @@ mod tests {
             })),
             job_label: Some("job-1".into()),
             has_watch_label: true,
-            facts: Facts::Config(planner::observed::Config {
+            facts: Facts::Config(planner::observed::ConfigState {
                 uid: uid.to_owned(),
                 data: std::collections::BTreeMap::default(),
             }),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use planner::job::{HostNames, LauncherKind, Owner, Workers};
 use planner::observed::{
-    AccountSlots, Key, LauncherJob, Observed, Pod, PodGroup, Service, Slot, WorkerSet,
+    AccountSlots, Key, LauncherJob, Observed, Pod, PodGroup, ServiceState, Slot, WorkerSet,
 };
 use planner::{Action, Job, Keys, Kind, Recorded};
 use serde_json::Value;
@@ -158,7 +158,7 @@ async fn key_secret(
     recorded: &Recorded,
 ) -> Result<Slot<Key>, Error> {
     let Lookup { context, owner } = lookup;
-    let Some(name) = job.key_name(&context.site) else {
+    let Some((keys, name)) = job.keys(&context.site) else {
         return Ok(Slot::Absent);
     };
     let known = context.memory.with(&owner.uid, |memory| memory.key.clone());
@@ -169,7 +169,7 @@ async fn key_secret(
     }
     // A job without a status has no key yet. A finished one keeps its key pair; only certificates
     // are deleted at its end.
-    let keeps_it = job.keys(&context.site) == Some(Keys::SshPair);
+    let keeps_it = keys == Keys::SshPair;
     if !recorded.seen || (recorded.outcome.is_some() && keeps_it) {
         return Ok(Slot::Absent);
     }
@@ -227,7 +227,7 @@ struct NameLookup<'a> {
 }
 
 impl NameLookup<'_> {
-    fn service(&mut self, job: &Job) -> Slot<Service> {
+    fn service(&mut self, job: &Job) -> Slot<ServiceState> {
         match job.host_names() {
             HostNames::Service => self.slot(&Kind::Service, &job.names.service, Facts::service),
             HostNames::Pods => Slot::Absent,
@@ -247,8 +247,8 @@ impl NameLookup<'_> {
 
     /// The key Secret, unless somebody else holds its name.
     fn key_secret(&mut self, job: &Job, known: Slot<Key>) -> Slot<Key> {
-        let name = job.key_name(&self.context.site);
-        let key = name.map(|name| ObjectKey::new(&self.owner.namespace, name));
+        let keys = job.keys(&self.context.site);
+        let key = keys.map(|(_, name)| ObjectKey::new(&self.owner.namespace, name));
         match known {
             Slot::Absent if key.is_some_and(|key| self.is_taken(&Kind::Secret, &key)) => {
                 Slot::Foreign

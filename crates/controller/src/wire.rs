@@ -92,8 +92,8 @@ pub(crate) struct ControllerRef {
 /// What matters of an object, by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Facts {
-    Service(observed::Service),
-    Config(observed::Config),
+    Service(observed::ServiceState),
+    Config(observed::ConfigState),
     Pod(PodFacts),
     Job(Box<observed::LauncherJob>),
     PodGroup(Box<observed::PodGroup>),
@@ -116,8 +116,8 @@ macro_rules! accessors {
 }
 
 accessors! {
-    service: Service => observed::Service,
-    config: Config => observed::Config,
+    service: Service => observed::ServiceState,
+    config: Config => observed::ConfigState,
     launcher: Job => observed::LauncherJob,
     pod_group: PodGroup => observed::PodGroup,
     account: Account => observed::AccountObject,

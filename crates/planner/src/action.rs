@@ -137,7 +137,7 @@ pub enum Kind {
 
 impl Kind {
     /// Jobs of every API may have it.
-    pub fn is_everyones(&self) -> bool {
+    pub fn is_common(&self) -> bool {
         !matches!(
             self,
             Self::StatefulSet | Self::ServiceAccount | Self::Role | Self::RoleBinding

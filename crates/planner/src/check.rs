@@ -270,26 +270,15 @@ fn whole(observed: &Observed, plan: &Plan, found: &mut Vec<String>) {
     if plan.wake.is_some_and(|at| at <= observed.now) {
         found.push("the plan asks to be woken in the past".to_owned());
     }
-    for (slot, resumed) in plan.steps.iter().flatten().filter_map(resumes) {
-        if slot == Kind::Job
-            && resumed
-            && (observed.job.lifecycle.suspended || !gate_open(observed))
-        {
-            found.push("a launcher is resumed before it may start".to_owned());
-        }
-    }
-}
-
-fn resumes(action: &Action) -> Option<(Kind, bool)> {
-    match action {
+    let resumes = |action: &Action| match action {
         Action::Patch { kind, merge, .. } => {
-            Some((kind.clone(), merge["spec"]["suspend"] == Value::Bool(false)))
+            *kind == Kind::Job && merge["spec"]["suspend"] == Value::Bool(false)
         }
-        Action::Create(_)
-        | Action::CreateKey { .. }
-        | Action::Delete { .. }
-        | Action::DeleteWorkers { .. }
-        | Action::DeleteJob { .. } => None,
+        _ => false,
+    };
+    let must_wait = observed.job.lifecycle.suspended || !gate_open(observed);
+    if must_wait && plan.steps.iter().flatten().any(resumes) {
+        found.push("a launcher is resumed before it may start".to_owned());
     }
 }
 

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::action::Kind;
 use crate::job::{
-    Access, Account, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher, LauncherKind,
-    LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Provided, RestartPolicy, Role,
-    Rule, StatefulWorkers, WorkerPods, Workers,
+    Access, Account, AccountRule, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher,
+    LauncherKind, LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Provided,
+    RestartPolicy, Role, StatefulWorkers, WorkerPods, Workers,
 };
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
 use crate::recorded::{Outcome, Recorded, Verdict};
@@ -223,12 +223,12 @@ impl Job {
     }
 
     fn own_account(&self) -> Account {
-        let see = Rule {
+        let see = AccountRule {
             resource: "pods",
             verbs: &["get", "list", "watch"],
             names: None,
         };
-        let enter = Rule {
+        let enter = AccountRule {
             resource: "pods/exec",
             verbs: &["get", "create"],
             names: Some(self.worker_names().collect()),
@@ -254,19 +254,6 @@ impl Job {
                 account: job.own_account(),
             });
             job.lifecycle.end = End::OnDeletion;
-        })
-    }
-
-    /// With so many workers instead, and an account for these.
-    pub fn scaled(self, count: u32) -> Self {
-        self.with(|job| {
-            match &mut job.workers {
-                Workers::Pods(workers) => workers.count = count,
-                Workers::StatefulSet(workers) => workers.count = count,
-            }
-            if job.account().is_some() {
-                *job.account_mut() = job.own_account();
-            }
         })
     }
 

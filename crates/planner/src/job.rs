@@ -20,7 +20,7 @@ pub use launcher::{
 pub use lifecycle::{CleanUp, End, Lifecycle, Limits};
 pub use role::Role;
 pub use workers::{
-    Access, Account, HostNames, Login, Provided, Rule, StatefulWorkers, WorkerPods, Workers,
+    Access, Account, AccountRule, HostNames, Login, Provided, StatefulWorkers, WorkerPods, Workers,
 };
 
 use crate::action::Keys;
@@ -56,7 +56,7 @@ pub struct Job {
 pub struct Owner {
     /// Written into owner references, e.g. `kubeflow.org/v2beta1`.
     pub api_version: String,
-    /// Written into owner references, and what messages call the job, e.g. `MPIJob`.
+    /// Written into owner references, and what messages call the job.
     pub kind: String,
     /// Namespace of the job and of all its children.
     pub namespace: String,
@@ -225,21 +225,13 @@ impl Job {
         self
     }
 
-    /// What its key Secret holds; none where nobody needs one, or where it is the user's own.
-    pub fn keys(&self, site: &Site) -> Option<Keys> {
+    /// What its key Secret holds, and its name; none where nobody needs one, or where it is the user's
+    /// own. It lets the launcher, and nobody else, start processes on workers.
+    pub fn keys(&self, site: &Site) -> Option<(Keys, &str)> {
+        let job = self.owner.uid.clone();
         self.login(site).map(|(_, transport)| match transport {
-            Transport::Ssh => Keys::SshPair,
-            Transport::Agent => Keys::Certificates {
-                job: self.owner.uid.clone(),
-            },
-        })
-    }
-
-    /// Name of the Secret that lets the launcher, and nobody else, start processes on workers.
-    pub fn key_name(&self, site: &Site) -> Option<&str> {
-        self.login(site).map(|(_, transport)| match transport {
-            Transport::Ssh => self.names.ssh_key.as_str(),
-            Transport::Agent => self.names.certificates.as_str(),
+            Transport::Ssh => (Keys::SshPair, self.names.ssh_key.as_str()),
+            Transport::Agent => (Keys::Certificates { job }, self.names.certificates.as_str()),
         })
     }
 

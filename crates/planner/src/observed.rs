@@ -1,7 +1,7 @@
 //! Everything a decision may depend on, as a value: the job, what exists for it, what was
 //! recorded, what was refused, the site's settings, and the time.
 //!
-//! Shells fill this in; nothing in here knows how it was learned.
+//! The controller fills this in; nothing here depends on how.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ pub struct Observed {
     pub site: Site,
     /// What was asked for.
     pub job: Job,
-    /// What the job's status says already.
+    /// What the job's status records.
     pub recorded: Recorded,
     /// The headless Service.
-    pub service: Slot<Service>,
+    pub service: Slot<ServiceState>,
     /// The ConfigMap with the host list.
-    pub config: Slot<Config>,
+    pub config: Slot<ConfigState>,
     /// The Secret with the key pair or the certificates; its contents are never read.
     pub key: Slot<Key>,
     /// The job's account with the API server; looked at only where the job has one.
@@ -111,7 +111,7 @@ impl<T> Slot<T> {
 
 /// What matters of the headless Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ServiceState {
     /// UID, for patches that must not hit a successor.
     pub uid: String,
     /// Selector as it stands.
@@ -122,7 +122,7 @@ pub struct Service {
 
 /// What matters of the ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ConfigState {
     /// UID, for patches that must not hit a successor.
     pub uid: String,
     /// Its data as it stands.
@@ -224,7 +224,7 @@ pub enum LauncherEnd {
     },
 }
 
-/// The part of a pod template that says where pods may go: all that Kubernetes lets one change
+/// The part of a pod template that decides where pods may run: all that Kubernetes lets one change
 /// on a suspended Job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directives {
@@ -261,7 +261,7 @@ pub struct Pod {
     pub begun: bool,
     /// Its Ready condition.
     pub ready: bool,
-    /// Why it is not further, when the kubelet or the scheduler says so.
+    /// What it waits for, when the kubelet or the scheduler reports it.
     pub waiting: Option<Waiting>,
     /// `status.reason`, e.g. `Evicted`; may be empty.
     pub reason: String,

@@ -26,6 +26,7 @@ mod gang;
 mod hosts;
 mod identity;
 mod launcher;
+mod merge_patch;
 mod pods;
 mod retry;
 mod situation;

@@ -25,7 +25,7 @@ pub enum Verdict {
     },
 }
 
-/// What the job's status says already. It is the only memory there is.
+/// What the job's status records: the only memory there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Anything was ever recorded.
@@ -38,7 +38,7 @@ pub struct Recorded {
     pub suspended: bool,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// Pods that were made again after a failure.
+    /// Pods that were replaced after a failure.
     pub restarts: u32,
     /// UID of the last of them: it is counted, and may go.
     pub replaced: Option<String>,

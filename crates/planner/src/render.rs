@@ -4,6 +4,7 @@
 use contract::labels::{APP_LABEL, JOB_UID_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use serde_json::{Map, Value, json};
 
+use crate::action::{Kind, Object};
 use crate::job::{Job, Owner};
 
 pub(crate) mod account;
@@ -18,8 +19,15 @@ mod sidecar;
 pub(crate) mod worker_pod;
 pub(crate) mod worker_set;
 
-/// Metadata of a child that is not a pod.
-pub(crate) fn metadata(job: &Job, name: &str) -> Value {
+/// A child that is not a pod: this body, with what every child has.
+fn child(job: &Job, kind: Kind, api_version: &str, name: &str, mut body: Value) -> Object {
+    body["apiVersion"] = api_version.into();
+    body["kind"] = kind.as_str().into();
+    body["metadata"] = metadata(job, name);
+    Object::new(kind, name, body)
+}
+
+fn metadata(job: &Job, name: &str) -> Value {
     json!({
         "name": name,
         "namespace": job.owner.namespace,

@@ -13,7 +13,7 @@ use crate::recorded::Outcome;
 pub struct Status {
     /// The situation.
     pub phase: Phase,
-    /// Why it is in it, in one word; none when all is as it should be.
+    /// Why, in one word; none when all is as it should be.
     pub reason: Option<Reason>,
     /// The same in one sentence.
     pub message: String,
@@ -35,7 +35,7 @@ pub struct Status {
     pub ready: u32,
     /// Workers that were asked for.
     pub wanted: u32,
-    /// Pods that were made again after a failure.
+    /// Pods that were replaced after a failure.
     pub restarts: u32,
     /// UID of the last pod that was, or is about to be, replaced.
     pub replaced: Option<String>,
@@ -43,7 +43,7 @@ pub struct Status {
     pub pods: Vec<PodNote>,
 }
 
-/// What there is to say about one pod.
+/// One pod in the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNote {
     /// Its name.

@@ -1,4 +1,4 @@
-//! Sentences within bounds. Decides where a text is cut; what it says is its maker's business.
+//! Sentences within bounds. Decides where a text is cut; its content is its author's business.
 
 /// At most `max` bytes, with dots where the rest was.
 pub fn truncated(text: &str, max: usize) -> String {

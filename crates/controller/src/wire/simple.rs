@@ -30,7 +30,7 @@ impl IntoChild for Service {
 
     fn child(self) -> Child {
         let spec = self.spec.or_default();
-        let facts = Facts::Service(observed::Service {
+        let facts = Facts::Service(observed::ServiceState {
             uid: uid(&self.metadata),
             selector: spec.selector.unwrap_or_default(),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
@@ -45,7 +45,7 @@ impl IntoChild for ConfigMap {
     }
 
     fn child(self) -> Child {
-        let facts = Facts::Config(observed::Config {
+        let facts = Facts::Config(observed::ConfigState {
             uid: uid(&self.metadata),
             data: self.data.or_default(),
         });

@@ -4,8 +4,8 @@
 
 use planner::Job;
 use planner::job::{
-    Account, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle, Mpi, Names,
-    RestartPolicy, Role, Rule, StatefulWorkers, Workers,
+    Account, AccountRule, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle,
+    Mpi, Names, RestartPolicy, Role, StatefulWorkers, Workers,
 };
 use serde_json::Value;
 
@@ -141,12 +141,12 @@ fn account(job: &MpiJob, names: &Names, workers: u32) -> Account {
         name: names.launcher.clone(),
         existing_service_account: Some(given.clone()).filter(|name| !name.is_empty()),
         rules: vec![
-            Rule {
+            AccountRule {
                 resource: "pods",
                 verbs: &["get", "list", "watch"],
                 names: None,
             },
-            Rule {
+            AccountRule {
                 resource: "pods/exec",
                 verbs: &["get", "create"],
                 names: Some(workers.collect()),

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Access, Account, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle, Limits,
-    Mpi, Names, Provided, RestartPolicy, Role, Rule, WorkerPods, Workers,
+    Access, Account, AccountRule, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart,
+    Lifecycle, Limits, Mpi, Names, Provided, RestartPolicy, Role, WorkerPods, Workers,
 };
 use serde_json::Value;
 
@@ -255,7 +255,7 @@ fn account(job: &OpenMpi) -> Option<Account> {
     is_made.then(|| Account {
         name: job.metadata.name.clone(),
         existing_service_account: None,
-        rules: vec![Rule {
+        rules: vec![AccountRule {
             resource: "pods",
             verbs: &["get", "list"],
             names: None,

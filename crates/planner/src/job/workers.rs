@@ -72,16 +72,6 @@ pub enum Access {
     Provided(Provided),
 }
 
-impl Access {
-    /// The settings, where muster arranges the access.
-    pub fn login(&self) -> Option<&Login> {
-        match self {
-            Self::SiteDefault(login) | Self::Ssh(login) | Self::Agent(login, _) => Some(login),
-            Self::Provided(_) => None,
-        }
-    }
-}
-
 /// Settings of an access that muster arranges. Those for the transport that is not used do nothing, as
 /// in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,12 +125,12 @@ pub struct Account {
     /// The user's own ServiceAccount, which is then bound instead of one that is created.
     pub existing_service_account: Option<String>,
     /// What the account may do.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<AccountRule>,
 }
 
 /// One thing that an account may do, in the core API group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct AccountRule {
     /// `pods`, `pods/exec`…
     pub resource: &'static str,
     /// `get`, `list`…

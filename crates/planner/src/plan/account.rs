@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::pods;
 use crate::action::{Action, Kind};
-use crate::job::{Account, Rule};
+use crate::job::{Account, AccountRule};
 use crate::observed::{AccountObject, Observed, Slot};
 use crate::render::account as render;
 
@@ -37,7 +37,7 @@ pub(super) fn narrow(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// The Role is made to say what is due, if it does not.
+/// Updates the rules of the Role, if they differ from those that are due.
 fn grant(observed: &Observed, account: &Account) -> Option<Action> {
     let role = observed.account.role.ours()?;
     let rules = render::rules(&due(observed, account));
@@ -60,7 +60,7 @@ fn due(observed: &Observed, account: &Account) -> Account {
         });
         named && !observed.foreign_pods.contains(name)
     };
-    let narrowed = |rule: &Rule| {
+    let narrowed = |rule: &AccountRule| {
         let mut rule = rule.clone();
         if let Some(names) = &mut rule.names
             && !names.iter().all(is_own)

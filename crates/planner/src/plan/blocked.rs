@@ -52,7 +52,7 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let (job, names) = (&observed.job, &observed.job.names);
     let gang = job.gang_scheduler(&observed.site).map(Kind::pod_group);
-    let key = job.key_name(&observed.site);
+    let key = job.keys(&observed.site).map(|(_, name)| name);
     let slots = [
         (
             observed.launcher.is_foreign(),

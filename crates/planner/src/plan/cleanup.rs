@@ -42,7 +42,7 @@ pub(super) fn launcher_is_ending(observed: &Observed) -> bool {
     until.is_some_and(|until| observed.now < until) && observed.launcher_pods.iter().any(alive)
 }
 
-/// Until when that is respected; a node that is gone never says that a pod has ended.
+/// Until when that is respected: the pods of a lost node never get a final phase.
 pub(super) fn grace_end(observed: &Observed) -> Option<Timestamp> {
     let outcome = observed.recorded.outcome.as_ref()?;
     let failed = outcome.verdict != Verdict::Succeeded;

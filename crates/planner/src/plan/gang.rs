@@ -1,9 +1,10 @@
 //! Policy: the PodGroup of a job, where the site or the job itself has a gang scheduler.
 //!
-//! Only what the job says is kept in place: a queue that Volcano fills in is Volcano's.
+//! Fields that the job does not set are left alone: a queue that Volcano fills in is Volcano's.
 
 use serde_json::{Map, Value, json};
 
+use super::merge_patch;
 use crate::action::{Action, Kind};
 use crate::observed::{Observed, PodGroup, Slot};
 use crate::render::pod_group as render;
@@ -12,7 +13,7 @@ use crate::site::GangScheduler;
 const MIN_MEMBER: &str = "minMember";
 const MIN_RESOURCES: &str = "minResources";
 
-/// The group exists and says what the job says now.
+/// Creates the group, or updates it to what the job asks for.
 pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
         return Vec::new();
@@ -44,7 +45,7 @@ fn align(observed: &Observed, scheduler: &GangScheduler, group: &PodGroup) -> Op
     })
 }
 
-/// A merge patch of the spec: the wanted fields that say something else now.
+/// A merge patch of the spec: the wanted fields that have another value now.
 fn changes(now: &Value, mut wanted: Map<String, Value>) -> Map<String, Value> {
     // The resources are ours alone, so they also go when none are wanted any more.
     let resources = wanted.remove(MIN_RESOURCES).unwrap_or_default();
@@ -80,9 +81,7 @@ fn resource_changes(now: &Value, wanted: &Value) -> Option<Value> {
     if list.is_empty() {
         return Some(Value::Null);
     }
-    let gone = held.keys().filter(|name| !list.contains_key(*name));
-    let gone = gone.map(|name| (name.clone(), Value::Null));
-    Some(gone.chain(list.clone()).collect())
+    Some(merge_patch::replacing(now, wanted))
 }
 
 fn same_amount(left: &Value, right: &Value) -> bool {

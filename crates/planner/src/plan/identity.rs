@@ -1,9 +1,8 @@
-//! Policy: Service, ConfigMap and key must exist before any pod, and say what the job says now.
+//! Policy: Service, ConfigMap and key must exist before any pod, and follow the job when it is edited.
 
-use std::collections::BTreeMap;
+use serde_json::json;
 
-use serde_json::{Map, Value, json};
-
+use super::merge_patch;
 use crate::action::{Action, Keys, Kind};
 use crate::job::HostNames;
 use crate::observed::Observed;
@@ -36,7 +35,7 @@ fn service(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
     let drifted = service.selector != selector || service.publish_not_ready != publish;
     drifted.then(|| {
         let merge = json!({"spec": {
-            "selector": replacing(&service.selector, &selector),
+            "selector": merge_patch::replacing(&json!(service.selector), &json!(selector)),
             "publishNotReadyAddresses": publish,
         }});
         Action::patch(Kind::Service, &job.names.service, &service.uid, merge)
@@ -51,14 +50,14 @@ fn config(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
     let data = render::config_data(observed, reach);
     (config.data != data).then(|| {
         let name = &observed.job.names.config;
-        let merge = json!({"data": replacing(&config.data, &data)});
-        Action::patch(Kind::ConfigMap, name, &config.uid, merge)
+        let data = merge_patch::replacing(&json!(config.data), &json!(data));
+        Action::patch(Kind::ConfigMap, name, &config.uid, json!({"data": data}))
     })
 }
 
 fn key(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
-    let (name, keys) = (job.key_name(site)?, job.keys(site)?);
+    let (keys, name) = job.keys(site)?;
     // Certificates are for one start of the job; a suspended one has none.
     let waits = matches!(keys, Keys::Certificates { .. }) && job.lifecycle.suspended;
     let missing = observed.key.is_absent() && !waits;
@@ -72,19 +71,7 @@ fn key(observed: &Observed) -> Option<Action> {
 pub(super) fn remove_certificates(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
     let key = observed.key.ours()?;
-    let is_certificate = matches!(job.keys(site)?, Keys::Certificates { .. });
-    is_certificate.then(|| Action::delete(Kind::Secret, &job.names.certificates, &key.uid))
-}
-
-/// A merge patch that turns `old` into `new`, leftovers removed.
-pub(super) fn replacing(
-    old: &BTreeMap<String, String>,
-    new: &BTreeMap<String, String>,
-) -> Map<String, Value> {
-    let gone = old.keys().filter(|key| !new.contains_key(*key));
-    let gone = gone.map(|key| (key.clone(), Value::Null));
-    let kept = new
-        .iter()
-        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
-    gone.chain(kept).collect()
+    let (keys, name) = job.keys(site)?;
+    let are_certificates = matches!(keys, Keys::Certificates { .. });
+    are_certificates.then(|| Action::delete(Kind::Secret, name, &key.uid))
 }

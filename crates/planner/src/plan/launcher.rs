@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{identity, pods, worker_set};
+use super::{merge_patch, pods, worker_set};
 use crate::action::{Action, Kind};
 use crate::job::LauncherStart;
 use crate::observed::{Directives, LauncherJob, Observed, Pod, Slot};
@@ -100,7 +100,7 @@ pub(super) fn suspend(observed: &Observed, launcher: &LauncherJob) -> Action {
     patch(observed, launcher, json!({"spec": {"suspend": true}}))
 }
 
-/// Starts the launcher where the job's template says now. Kubernetes before 1.36 leaves the
+/// Starts the launcher with the job's template as it is now. Kubernetes before 1.36 leaves the
 /// start time of a suspended Job in place and then refuses changes of its template, so that is
 /// cleared first, in a step of its own.
 fn resume(observed: &Observed, reach: Reach<'_>, launcher: &LauncherJob) -> Action {
@@ -130,14 +130,10 @@ fn changes(now: &Directives, wanted: &Directives) -> Map<String, Value> {
         ("labels", &now.labels, &wanted.labels),
         ("annotations", &now.annotations, &wanted.annotations),
     ] {
-        let new = wanted
-            .iter()
-            .filter(|(key, value)| now.get(*key) != Some(*value));
-        let new: Map<String, Value> = new
-            .map(|(key, value)| (key.clone(), value.as_str().into()))
-            .collect();
+        let mut new = wanted.clone();
+        new.retain(|key, value| now.get(key) != Some(value));
         if !new.is_empty() {
-            metadata.insert(key.to_owned(), Value::Object(new));
+            metadata.insert(key.to_owned(), json!(new));
         }
     }
     for (key, now, wanted) in [
@@ -153,15 +149,10 @@ fn changes(now: &Directives, wanted: &Directives) -> Map<String, Value> {
         }
     }
     if !same(&now.node_selector, &wanted.node_selector) {
-        let selector = |value: &Value| {
-            serde_json::from_value::<std::collections::BTreeMap<String, String>>(value.clone())
-                .unwrap_or_default()
-        };
-        let merge = identity::replacing(
-            &selector(&now.node_selector),
-            &selector(&wanted.node_selector),
-        );
-        spec.insert("nodeSelector".to_owned(), Value::Object(merge));
+        let object = |value: &Value| json!(value.as_object().cloned().unwrap_or_default());
+        let (now, wanted) = (object(&now.node_selector), object(&wanted.node_selector));
+        let merge = merge_patch::replacing(&now, &wanted);
+        spec.insert("nodeSelector".to_owned(), merge);
     }
     if !same(&now.node_affinity, &wanted.node_affinity) {
         spec.insert(

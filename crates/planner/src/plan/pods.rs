@@ -51,6 +51,14 @@ pub(super) fn failed_launchers(observed: &Observed) -> u32 {
     }
 }
 
+/// Where it is, for messages: ` on NODE`, or nothing.
+pub(super) fn place(pod: &Pod) -> String {
+    match pod.node.as_str() {
+        "" => String::new(),
+        node => format!(" on {node}"),
+    }
+}
+
 /// Deletes this very pod.
 pub(super) fn delete(pod: &Pod) -> Action {
     Action::delete(Kind::Pod, &pod.name, &pod.uid)

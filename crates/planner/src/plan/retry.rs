@@ -12,14 +12,14 @@ use crate::observed::{Observed, Pod, PodPhase};
 /// Exit codes from here on tell of a signal, so the program was ended from outside.
 const ENDED_FROM_OUTSIDE: i32 = 128;
 
-/// The first failed pod that is to be made again, counted or not.
+/// The first failed pod that is to be replaced, counted or not.
 pub(super) fn failed(observed: &Observed) -> Option<&Pod> {
     let launchers = observed.launcher_pods.iter();
     let mut pods = launchers.chain(pods::workers(observed));
     pods.find(|pod| is_replaced(observed, pod))
 }
 
-/// The pod failed in a way after which it is made again.
+/// The pod failed in a way after which it is replaced.
 pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
     let from_outside = |pod: &Pod| match &pod.exit {
         Some(exit) => exit.code >= ENDED_FROM_OUTSIDE,
@@ -38,7 +38,7 @@ pub(super) fn remove_counted(observed: &Observed) -> Vec<Action> {
     pod.map(pods::delete).into_iter().collect()
 }
 
-/// Pods that were made again, and the last of them, as the status should say now.
+/// Pods that were replaced, and the last of them, for the status.
 pub(super) fn count(observed: &Observed) -> (u32, Option<String>) {
     let recorded = &observed.recorded;
     match failed(observed).filter(|pod| !is_counted(observed, pod)) {

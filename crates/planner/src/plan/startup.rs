@@ -4,8 +4,8 @@
 use contract::files::INIT_FAILED_WORDS;
 
 use super::pods;
+use crate::job::{Access, Workers};
 use crate::observed::{Observed, Pod, PodPhase};
-use crate::reach::Reach;
 
 /// What the script exits with when it gives up.
 const GAVE_UP: i32 = 124;
@@ -13,14 +13,14 @@ const GAVE_UP: i32 = 124;
 /// Why the launcher never got to its program, if it did not. A program may exit with the same code, so
 /// the script's own words count.
 pub(super) fn failure(observed: &Observed, pod: &Pod) -> Option<String> {
-    let Some(Reach::Provided { provided, .. }) = Reach::of(&observed.job, &observed.site) else {
+    let Workers::Pods(workers) = &observed.job.workers else {
+        return None;
+    };
+    let Access::Provided(provided) = &workers.access else {
         return None;
     };
     let said = words(pod)?;
-    let place = match pod.node.as_str() {
-        "" => String::new(),
-        node => format!(" on {node}"),
-    };
+    let place = pods::place(pod);
     let (ready, wanted) = (pods::ready_workers(observed), observed.job.worker_count());
     let mut message = format!(
         "initialisation failed: {}{place} exited with {GAVE_UP}: {said}; {ready} of {wanted} workers are \

@@ -36,7 +36,7 @@ const PASSING: [&str; 8] = [
 ];
 const PASSING_SECS: i64 = 300;
 
-/// How long a container may wait for this, unless it is for ever.
+/// How long a container may wait for this; without a limit when absent.
 fn patience(waiting: &Waiting) -> Option<SignedDuration> {
     let mut known = HOPELESS.iter();
     let (reason, secs) = known.find(|(hopeless, _)| *hopeless == waiting.reason)?;
@@ -56,7 +56,7 @@ pub(super) struct Stuck<'a> {
 }
 
 impl Stuck<'_> {
-    /// When hope ends.
+    /// When it has waited too long.
     pub(super) fn until(&self) -> Timestamp {
         self.waiting
             .since
@@ -65,12 +65,12 @@ impl Stuck<'_> {
     }
 }
 
-/// The pod for which hope ends first.
+/// The pod that will have waited too long first.
 pub(super) fn worst(observed: &Observed) -> Option<Stuck<'_>> {
     if observed.job.lifecycle.suspended {
         return None;
     }
-    // A program that runs knows best whether it can do without a worker, and an elastic one can.
+    // Only the program can tell whether it works without a worker, and an elastic one does.
     let (elastic, runs) = (observed.job.elastic, pods::running_launchers(observed) > 0);
     let counts = |pod: &&Pod| {
         let crashes = pod

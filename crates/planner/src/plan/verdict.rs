@@ -76,8 +76,8 @@ fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
     Some(failed(observed, Reason::RanksNotDistributed, said.message))
 }
 
-/// A launcher that is a pod has one try, unless it will be made again. One that somebody deletes
-/// may end badly on its way out, which says nothing of the program.
+/// A launcher that is a pod has one try, unless it will be replaced. One that somebody deletes may fail
+/// while it is deleted, which is no failure of the program.
 fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
     if !observed.job.launcher.kind.is_pod() || observed.job.lifecycle.suspended {
         return None;
@@ -127,15 +127,13 @@ fn of_failed_worker(observed: &Observed) -> Option<Outcome> {
     Some(of_failed_pod(observed, pod, "worker", Reason::WorkerLost))
 }
 
-/// What a failed pod says of its end; `otherwise` where it has no word of its own for it.
+/// How a failed pod ended; `otherwise` where nothing about the pod gives a reason.
 fn of_failed_pod(observed: &Observed, pod: &Pod, role: &str, otherwise: Reason) -> Outcome {
     let said = agent_report::of_pod(pod);
-    let reason = match (&said, &pod.exit) {
-        (Some(said), _) => said.reason().unwrap_or(otherwise),
-        (None, Some(exit)) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
-        (None, Some(exit)) if exit.code == 127 => Reason::CommandNotFound,
-        (None, _) if pod.reason == EVICTED => Reason::Evicted,
-        (None, _) => otherwise,
+    let reason = match &said {
+        Some(said) => said.reason(),
+        None if pod.reason == EVICTED => of_exit(pod).or(Some(Reason::Evicted)),
+        None => of_exit(pod),
     };
     let how = match (said, &pod.exit) {
         (Some(said), _) => said.message,
@@ -150,18 +148,12 @@ fn of_failed_pod(observed: &Observed, pod: &Pod, role: &str, otherwise: Reason) 
         (None, None) => format!("{}: {}", pod.reason, pod.message),
     };
     let how = how.trim_matches([':', ' ']);
-    let place = match pod.node.as_str() {
-        "" => String::new(),
-        node => format!(" on {node}"),
-    };
-    failed(
-        observed,
-        reason,
-        format!("{role} {}{place} failed: {how}", pod.name),
-    )
+    let place = pods::place(pod);
+    let message = format!("{role} {}{place} failed: {how}", pod.name);
+    failed(observed, reason.unwrap_or(otherwise), message)
 }
 
-/// Containers were started again, or pods made again, as often as they may.
+/// Containers were restarted, or pods replaced, as often as they may be.
 fn of_restarts(observed: &Observed) -> Option<Outcome> {
     if observed.job.lifecycle.suspended || !retry::is_used_up(observed) {
         return None;
@@ -194,7 +186,7 @@ fn of_stuck_pod(observed: &Observed) -> Option<Outcome> {
     Some(failed(observed, reason, message))
 }
 
-/// A worker that ended is not started again, and the gate would wait for it for ever.
+/// A worker that ended is not started again, and the gate would wait for it forever.
 fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
     let job = &observed.job;
     let waits = |pod: &Pod| pod.phase == PodPhase::Pending && !pod.deleting;
@@ -310,7 +302,7 @@ fn failure(observed: &Observed, reason: &str, message: &str) -> Verdict {
 }
 
 /// A pod whose container is started again in place is never Failed: it is removed when its tries are
-/// used up, and until it is gone it says how the last one ended.
+/// used up, and until it is gone its status has how the last one ended.
 fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
     let failed = |pod: &&Pod| {
         let restarted = pod.exit.is_some() && pod.phase != PodPhase::Succeeded;
@@ -325,16 +317,24 @@ pub(super) fn truncated(message: String) -> String {
     text::truncated(&message, MESSAGE_BYTES_MAX)
 }
 
-/// The one word for a failure.
+/// The reason for a recorded failure.
 pub(super) fn reason(observed: &Observed, reason: &str) -> Reason {
     let ours = Reason::from_text(reason).filter(|ours| ours.stage() == Stage::Ended);
     match ours {
         Some(ours) => ours,
         None if reason.ends_with(EVICTED) => Reason::Evicted,
-        None => match last_failed_pod(observed).and_then(|pod| pod.exit.as_ref()) {
-            Some(exit) if exit.reason == "OOMKilled" => Reason::OutOfMemory,
-            Some(exit) if exit.code == 127 => Reason::CommandNotFound,
-            Some(_) | None => Reason::CommandFailed,
-        },
+        None => {
+            let known = last_failed_pod(observed).and_then(of_exit);
+            known.unwrap_or(Reason::CommandFailed)
+        }
+    }
+}
+
+/// The reason by the kubelet's word or the exit code of the container that failed.
+fn of_exit(pod: &Pod) -> Option<Reason> {
+    match pod.exit.as_ref()? {
+        exit if exit.reason == "OOMKilled" => Some(Reason::OutOfMemory),
+        exit if exit.code == 127 => Some(Reason::CommandNotFound),
+        _ => None,
     }
 }

@@ -3,15 +3,16 @@
 //! API server fills in and respells so much that only our own template can be told from another.
 
 use contract::labels::TEMPLATE_ANNOTATION;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::merge_patch;
 use crate::action::{Action, Kind};
 use crate::job::{CleanUp, StatefulWorkers, Workers};
 use crate::observed::{Observed, Slot, WorkerSet};
 use crate::recorded::Outcome;
 use crate::render::worker_set as render;
 
-/// It exists and says what the job says now.
+/// Creates it, or updates it to the job's number of workers and template.
 pub(super) fn ensure(
     observed: &Observed,
     workers: &StatefulWorkers,
@@ -33,7 +34,7 @@ pub(super) fn ensure(
             let fingerprint = render::fingerprint(workers);
             if set.fingerprint != fingerprint {
                 let template = render::template(job, workers);
-                merge["spec"]["template"] = replacing(&set.template, &template);
+                merge["spec"]["template"] = merge_patch::replacing(&set.template, &template);
                 merge["metadata"] = json!({"annotations": {(TEMPLATE_ANNOTATION): fingerprint}});
             }
             let changes = merge["spec"] != json!({});
@@ -54,7 +55,7 @@ pub(super) fn empty(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// Every pod is as the job says now, or nobody but us makes them.
+/// Every pod has the job's template, or the workers are not of a StatefulSet.
 pub(super) fn is_settled(observed: &Observed) -> bool {
     let Workers::StatefulSet(workers) = &observed.job.workers else {
         return true;
@@ -71,22 +72,4 @@ pub(super) fn is_settled(observed: &Observed) -> bool {
 fn patch(observed: &Observed, set: &WorkerSet, merge: Value) -> Action {
     let name = &observed.job.names.worker;
     Action::patch(Kind::StatefulSet, name, &set.uid, merge)
-}
-
-/// A merge patch that turns `old` into `new`, leftovers removed. What the API server had filled in is
-/// removed too, and filled in again.
-fn replacing(old: &Value, new: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else {
-        return new.clone();
-    };
-    let gone = old.keys().filter(|key| !new.contains_key(*key));
-    let mut merge: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
-    for (key, value) in new {
-        let value = match old.get(key) {
-            Some(old) => replacing(old, value),
-            None => value.clone(),
-        };
-        merge.insert(key.clone(), value);
-    }
-    Value::Object(merge)
 }

@@ -1,7 +1,7 @@
 //! Policy: which workers to create, keep and delete.
 //!
 //! A worker that failed or ended stays as it is: its logs are evidence. A worker whose pod
-//! object is gone is made again under the same name.
+//! object is gone is recreated under the same name.
 
 use std::collections::BTreeSet;
 

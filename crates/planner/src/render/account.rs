@@ -3,38 +3,28 @@
 
 use serde_json::{Value, json};
 
-use super::metadata;
+use super::child;
 use crate::action::{Kind, Object};
-use crate::job::{Account, Job, Rule};
+use crate::job::{Account, AccountRule, Job};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 /// The ServiceAccount.
 pub(crate) fn service_account(job: &Job, account: &Account) -> Object {
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(job, &account.name),
-    });
-    object(Kind::ServiceAccount, account, body)
+    child(job, Kind::ServiceAccount, "v1", &account.name, json!({}))
 }
 
 /// The Role.
 pub(crate) fn role(job: &Job, account: &Account) -> Object {
-    let body = json!({
-        "apiVersion": RBAC_VERSION,
-        "kind": "Role",
-        "metadata": metadata(job, &account.name),
-        "rules": rules(account),
-    });
-    object(Kind::Role, account, body)
+    let body = json!({"rules": rules(account)});
+    child(job, Kind::Role, RBAC_VERSION, &account.name, body)
 }
 
 /// Its rules, spelled as the API server gives them back.
 pub(crate) fn rules(account: &Account) -> Value {
     // A rule that names nothing would mean everything.
-    let names_none = |rule: &&Rule| rule.names.as_ref().is_some_and(Vec::is_empty);
+    let names_none = |rule: &&AccountRule| rule.names.as_ref().is_some_and(Vec::is_empty);
     let rights = account.rules.iter();
     rights
         .filter(|right| !names_none(right))
@@ -42,7 +32,7 @@ pub(crate) fn rules(account: &Account) -> Value {
         .collect()
 }
 
-fn rule(given: &Rule) -> Value {
+fn rule(given: &AccountRule) -> Value {
     let mut rule = json!({
         "apiGroups": [""],
         "resources": [given.resource],
@@ -57,13 +47,10 @@ fn rule(given: &Rule) -> Value {
 /// The RoleBinding.
 pub(crate) fn binding(job: &Job, account: &Account) -> Object {
     let body = json!({
-        "apiVersion": RBAC_VERSION,
-        "kind": "RoleBinding",
-        "metadata": metadata(job, &account.name),
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": account.name},
         "subjects": subjects(job, account),
     });
-    object(Kind::RoleBinding, account, body)
+    child(job, Kind::RoleBinding, RBAC_VERSION, &account.name, body)
 }
 
 /// Whom it binds.
@@ -73,8 +60,4 @@ pub(crate) fn subjects(job: &Job, account: &Account) -> Value {
         "name": account.service_account(),
         "namespace": job.owner.namespace,
     }])
-}
-
-fn object(kind: Kind, account: &Account, body: Value) -> Object {
-    Object::new(kind, &account.name, body)
 }

@@ -225,7 +225,7 @@ fn certificates(job: &Job, files: &[&str; 2], draft: &mut Draft) {
     draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
 }
 
-/// No program of the job needs the API server, unless its user says so.
+/// No token: a program of the job needs the API server only if its template asks for an account.
 fn without_token(draft: &mut Draft) {
     let spec = &mut draft.spec;
     let asked = [

@@ -7,7 +7,7 @@ use contract::labels::{JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use contract::mpi::HostListSyntax;
 use serde_json::json;
 
-use super::{exec, hostfile, metadata};
+use super::{child, exec, hostfile};
 use crate::action::{Keys, Kind, Object};
 use crate::job::{Job, Login};
 use crate::observed::{Observed, Pod, PodPhase};
@@ -15,22 +15,16 @@ use crate::reach::Reach;
 
 /// The headless Service that names the pods.
 pub(crate) fn service(job: &Job, reach: Reach<'_>) -> Object {
-    let name = &job.names.service;
-    let mut body = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(job, name),
-        "spec": {
-            "clusterIP": "None",
-            "selector": service_selector(job, reach),
-            "publishNotReadyAddresses": publish_not_ready(job),
-        },
-    });
+    let mut body = json!({"spec": {
+        "clusterIP": "None",
+        "selector": service_selector(job, reach),
+        "publishNotReadyAddresses": publish_not_ready(job),
+    }});
     if let Reach::Provided { provided, .. } = reach {
         let port = |(name, port): (&String, &u16)| json!({"name": name, "port": port, "targetPort": port, "protocol": "TCP"});
         body["spec"]["ports"] = provided.ports.iter().map(port).collect();
     }
-    Object::new(Kind::Service, name, body)
+    child(job, Kind::Service, "v1", &job.names.service, body)
 }
 
 /// Launcher and workers alike.
@@ -52,14 +46,8 @@ pub(crate) fn publish_not_ready(job: &Job) -> bool {
 /// The ConfigMap with the host list.
 pub(crate) fn config(observed: &Observed, reach: Reach<'_>) -> Object {
     let job = &observed.job;
-    let name = &job.names.config;
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(job, name),
-        "data": config_data(observed, reach),
-    });
-    Object::new(Kind::ConfigMap, name, body)
+    let body = json!({"data": config_data(observed, reach)});
+    child(job, Kind::ConfigMap, "v1", &job.names.config, body)
 }
 
 /// The files.
@@ -106,14 +94,9 @@ fn discoverable(observed: &Observed) -> Vec<String> {
 
 /// The Secret for the keys, still without them.
 pub(crate) fn key(job: &Job, name: &str, keys: &Keys) -> Object {
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": metadata(job, name),
-        "type": match keys {
-            Keys::SshPair => "kubernetes.io/ssh-auth",
-            Keys::Certificates { .. } => "Opaque",
-        },
-    });
-    Object::new(Kind::Secret, name, body)
+    let kind = match keys {
+        Keys::SshPair => "kubernetes.io/ssh-auth",
+        Keys::Certificates { .. } => "Opaque",
+    };
+    child(job, Kind::Secret, "v1", name, json!({"type": kind}))
 }

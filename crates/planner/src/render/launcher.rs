@@ -11,7 +11,7 @@ use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use contract::mpi::{HostListSyntax, OverSsh};
 use serde_json::{Map, Value, json};
 
-use super::{agent, exec, metadata, pod, pod_group};
+use super::{agent, child, exec, pod, pod_group};
 use crate::action::{Kind, Object};
 use crate::job::{Job, Launcher, LauncherHost, Login};
 use crate::mpi;
@@ -21,7 +21,6 @@ use crate::site::Site;
 
 /// The Job. It carries no time to live: see docs/decisions/0003.
 pub(crate) fn launcher_job(job: &Job, site: &Site, reach: Reach<'_>) -> Object {
-    let name = &job.names.launcher;
     let template = template(job, site, reach);
     let mut spec = json!({
         "podReplacementPolicy": "Failed",
@@ -36,13 +35,8 @@ pub(crate) fn launcher_job(job: &Job, site: &Site, reach: Reach<'_>) -> Object {
     if job.lifecycle.suspended {
         spec["suspend"] = true.into();
     }
-    let body = json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(job, name),
-        "spec": spec,
-    });
-    Object::new(Kind::Job, name, body)
+    let body = json!({"spec": spec});
+    child(job, Kind::Job, "batch/v1", &job.names.launcher, body)
 }
 
 /// The launcher where it is a pod.
@@ -105,7 +99,7 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
     draft
 }
 
-/// Some container runtimes give every GPU of the node to a pod that does not say no.
+/// Some container runtimes give every GPU of the node to a pod without these variables.
 fn hide_gpus(job: &Job, draft: &mut pod::Draft) {
     if job.launcher.host.is_none() {
         draft.variable("NVIDIA_VISIBLE_DEVICES", "");
@@ -141,7 +135,7 @@ fn scripts(job: &Job, draft: &mut pod::Draft) {
     }
 }
 
-/// What the launcher's template says about where its pods may go.
+/// The part of the launcher's template that decides where its pods may run.
 pub(crate) fn directives(job: &Job, site: &Site, reach: Reach<'_>) -> Directives {
     let template = template(job, site, reach);
     let field = |key: &str| template.spec.get(key).cloned().unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use self::requests::Requests;
 pub(crate) use self::requests::quantity;
 use super::pod::Draft;
-use super::{metadata, object};
+use super::{child, object};
 use crate::action::{Kind, Object};
 use crate::job::{Job, LauncherStart};
 use crate::observed::Observed;
@@ -23,22 +23,17 @@ const T9K_QUEUE_LABEL: &str = "scheduler.tensorstack.dev/queue";
 
 /// The group.
 pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
-    let name = &observed.job.names.pod_group;
     let api_version = match scheduler {
         GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",
         GangScheduler::SchedulerPlugins(_) => "scheduling.x-k8s.io/v1alpha1",
         GangScheduler::T9k => "scheduler.tensorstack.dev/v1beta1",
     };
-    let body = json!({
-        "apiVersion": api_version,
-        "kind": "PodGroup",
-        "metadata": metadata(&observed.job, name),
-        "spec": spec(observed, scheduler),
-    });
-    Object::new(Kind::pod_group(scheduler), name, body)
+    let (job, kind) = (&observed.job, Kind::pod_group(scheduler));
+    let body = json!({"spec": spec(observed, scheduler)});
+    child(job, kind, api_version, &job.names.pod_group, body)
 }
 
-/// Its spec. A field that the job says nothing about is left out, for the scheduler to fill in.
+/// Its spec. A field that the job does not set is left out, for the scheduler to fill in.
 pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String, Value> {
     let job = &observed.job;
     let members = min_members(job);
@@ -99,7 +94,7 @@ pub(crate) fn enlist(job: &Job, site: &Site, draft: &mut Draft) {
     draft.spec.insert("schedulerName".to_owned(), name.into());
 }
 
-/// As the user says, otherwise all pods that come together.
+/// As the job sets it, otherwise all pods that are created together.
 fn min_members(job: &Job) -> i64 {
     let together = i64::from(job.worker_count()) + i64::from(launcher_comes_along(job));
     job.gang.min_members.map_or(together, i64::from)
@@ -111,7 +106,7 @@ fn launcher_comes_along(job: &Job) -> bool {
     job.worker_count() == 0 || job.launcher.start == LauncherStart::AtOnce
 }
 
-/// As the user says, otherwise as the launcher's template says, otherwise as the workers' does.
+/// Of the job, otherwise of the launcher's template, otherwise of the workers'.
 fn priority_class(job: &Job) -> Option<&str> {
     let given = job
         .gang
@@ -130,7 +125,7 @@ fn class_of(template: &Value) -> Option<&str> {
         .filter(|class| !class.is_empty())
 }
 
-/// As the user says, otherwise what the first `members` pods ask for, in the order in which the
+/// As the job sets them, otherwise what the first `members` pods ask for, in the order in which the
 /// scheduler would place them.
 fn min_resources(observed: &Observed, members: i64) -> Option<Value> {
     let job = &observed.job;

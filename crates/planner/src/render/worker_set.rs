@@ -7,31 +7,25 @@ use contract::labels::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{metadata, object};
+use super::{child, object};
 use crate::action::{Kind, Object};
 use crate::job::{Job, RestartPolicy, StatefulWorkers};
 
 /// The StatefulSet, for so many pods, which come together.
 pub(crate) fn worker_set(job: &Job, workers: &StatefulWorkers, count: u32) -> Object {
     let name = &job.names.worker;
-    let template = template(job, workers);
-    let mut metadata = metadata(job, name);
-    metadata["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(workers)});
-    let body = json!({
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": metadata,
-        "spec": {
-            "replicas": count,
-            // No such Service exists: the names of the pods are not resolved.
-            "serviceName": job.names.service,
-            "selector": {"matchLabels": {(APP_LABEL): name}},
-            "podManagementPolicy": "Parallel",
-            "updateStrategy": {"type": "RollingUpdate"},
-            "template": template,
-        },
-    });
-    Object::new(Kind::StatefulSet, name, body)
+    let body = json!({"spec": {
+        "replicas": count,
+        // This Service does not exist: nobody resolves the names of the pods.
+        "serviceName": job.names.service,
+        "selector": {"matchLabels": {(APP_LABEL): name}},
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "RollingUpdate"},
+        "template": template(job, workers),
+    }});
+    let mut set = child(job, Kind::StatefulSet, "apps/v1", name, body);
+    set.body["metadata"]["annotations"] = json!({(TEMPLATE_ANNOTATION): fingerprint(workers)});
+    set
 }
 
 /// Its pod template. The labels are what pods are found by, by the StatefulSet and by us.

@@ -84,7 +84,7 @@ fn a_job_without_one_has_none() {
 #[test]
 fn rights_follow_the_number_of_workers() {
     let more = site(demo()).settled().with(|world| {
-        world.job = world.job.clone().scaled(3);
+        world.job = job("demo").workers(3).provided().with_account();
     });
     assert_eq!(deeds(&plan(&more)), ["create Pod demo-worker-2"]);
     let settled = more.settled();

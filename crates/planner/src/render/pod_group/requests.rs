@@ -1,5 +1,5 @@
 //! What a pod asks of its node, counted from its template as the Kubernetes scheduler counts it.
-//! Amounts that cannot be read are skipped: the API server refuses such a pod anyway.
+//! Amounts that cannot be read are skipped: the API server refuses the pod anyway.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ impl Requests {
         }
     }
 
-    /// So many of such pods.
+    /// Those of this many pods.
     pub(crate) fn times(mut self, count: u32) -> Self {
         self.0
             .values_mut()
