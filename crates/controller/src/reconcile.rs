@@ -179,7 +179,7 @@ async fn converge(
         let ends = actions.any(|action| matches!(action, Action::DeleteJob { .. }));
         if !idle {
             let phase = plan.status.phase.as_str();
-            tracing::debug!(phase, because = ?plan.because);
+            tracing::debug!(phase, waiting_on = ?plan.because, "{}", plan.status.message);
             apply::apply(context, &job.owner, steps).await?; // client
         }
         if idle || ends || round == ROUNDS_MAX {
