@@ -1,7 +1,7 @@
 //! Debian packages that a chore needs. Decides only which are missing, and installs those; must not
 //! know what they are used for.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cache, command};
+use crate::command;
 
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
@@ -28,7 +28,9 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     }
     eprintln!("installing Debian packages: {wanted}");
     // Builds run side by side, and the policy below must stay until the last of them is done.
-    let _lock = cache::lock(&cache::dir()?.join("packages.lock"))?;
+    let lock = File::open(DATABASE).with_context(|| format!("cannot open {DATABASE}"))?;
+    lock.lock()
+        .with_context(|| format!("cannot lock {DATABASE}"))?;
     update_lists_once()?;
     let _quiet = NoServices::hold()?;
     command::output(
@@ -39,6 +41,8 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Where Debian keeps what is installed: a thing to lock that is there anyway.
+const DATABASE: &str = "/var/lib/dpkg";
 /// Debian asks this file whether a package may start its service. A machine that is to run tests has
 /// not asked for a server on its network.
 const POLICY: &str = "/usr/sbin/policy-rc.d";

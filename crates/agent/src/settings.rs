@@ -19,7 +19,7 @@ pub(crate) fn path(name: &str, default: &str) -> PathBuf {
 /// Nobody waits longer, and the clock does not overflow.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A whole number of seconds from a variable; what is not a number is as good as not set.
+/// A whole number of seconds from a variable; what is not a number counts as not set.
 pub(crate) fn seconds(name: &str) -> Option<Duration> {
     let seconds = variable(name)?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(WAIT_MAX))

@@ -211,7 +211,7 @@ impl Watch<'_> {
     /// A moment, or less when a signal comes.
     fn pause(&self) {
         let mut fds = [PollFd::new(self.signals, PollFlags::IN)];
-        // An interruption is as good as the end of the moment.
+        // An interruption ends the wait early, which is fine.
         drop(poll(&mut fds, LOOK_INTERVAL));
     }
 }

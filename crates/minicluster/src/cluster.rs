@@ -17,7 +17,7 @@ use crate::garbage::Garbage;
 use crate::jobs::Jobs;
 use crate::kinds::Kinds;
 use crate::kubelet::machine::Kubelet;
-use crate::kubelet::{Order, PodRef, Report};
+use crate::kubelet::{Order, PodRef, PodReport};
 use crate::scheduler::Scheduler;
 use crate::schema::format;
 use crate::seed::Seed;
@@ -290,7 +290,7 @@ impl Cluster {
     }
 
     /// Takes in what the runner says; its consequences come with the next [`Self::tick`].
-    pub fn report(&mut self, now: Timestamp, report: Report) {
+    pub fn report(&mut self, now: Timestamp, report: PodReport) {
         self.kubelet.report(now, report);
     }
 

@@ -1,6 +1,6 @@
 //! The contract between the cluster and whoever runs its containers. The cluster decides *what*
 //! must run and when it must stop ([`Order`]); a runner (real processes, or a seeded fate) does it
-//! and says what became of it ([`Report`]). Neither knows anything else of the other.
+//! and says what became of it ([`PodReport`]). Neither knows anything else of the other.
 //!
 //! The life of a pod, as the runner sees it:
 //! `Place` → (runner: `Placed`) → for each init container in order `Start` → `Started` → `Exited`,
@@ -14,7 +14,7 @@ pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod status;
 
-/// Which pod. A pod that is deleted and made again under its old name has another `uid`.
+/// Which pod. A pod that is deleted and recreated under its old name has another `uid`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodRef {
     /// `metadata.namespace`.
@@ -29,7 +29,7 @@ pub struct PodRef {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// The pod is bound to this node: give it an address and make its volumes. Answer with
-    /// [`Report::Placed`], or with [`Report::CannotStart`] when its volumes cannot be made.
+    /// [`PodReport::Placed`], or with [`PodReport::CannotStart`] when its volumes cannot be made.
     /// Nothing of it is started before that answer.
     Place {
         /// The pod.
@@ -83,7 +83,7 @@ pub enum Order {
 /// What the runner says. Reports about a pod or container that is not known any more are ignored,
 /// so the runner need not remember what it was told to forget.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Report {
+pub enum PodReport {
     /// The pod has an address and its volumes. Answer to [`Order::Place`].
     Placed {
         /// The pod.
@@ -170,7 +170,7 @@ impl Order {
     }
 }
 
-impl Report {
+impl PodReport {
     /// The pod it is about.
     pub fn pod(&self) -> &PodRef {
         match self {

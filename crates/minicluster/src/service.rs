@@ -11,7 +11,7 @@ use http_body::Frame;
 use jiff::Timestamp;
 
 use crate::api::watch::{Next, Watch};
-use crate::kubelet::{Order, Report};
+use crate::kubelet::{Order, PodReport};
 use crate::{Answer, Cluster, LogQuery};
 
 /// A stream of a container's output.
@@ -89,7 +89,7 @@ impl Shared {
     }
 
     /// Takes in what the runner says.
-    pub fn report(&self, report: Report) {
+    pub fn report(&self, report: PodReport) {
         self.with(|cluster, now| cluster.report(now, report));
         self.wake(true);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use minicluster::kubelet::{Order, Report};
+use minicluster::kubelet::{Order, PodReport};
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Cluster, Config, NodeConfig};
 use tower_service::Service as _;
@@ -82,12 +82,12 @@ async fn drive(shared: Shared) {
             match order {
                 Order::Place { pod, .. } => {
                     let ip = "127.0.1.1".to_owned();
-                    shared.report(Report::Placed { pod, ip });
+                    shared.report(PodReport::Placed { pod, ip });
                 }
                 Order::Start { pod, container, .. } => {
                     let (of, named) = (pod.clone(), container.clone());
-                    shared.report(Report::Started { pod, container });
-                    shared.report(Report::Exited {
+                    shared.report(PodReport::Started { pod, container });
+                    shared.report(PodReport::Exited {
                         pod: of,
                         container: named,
                         code: 0,

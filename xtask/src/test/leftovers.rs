@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 /// Set for all programs of a run, to the run's own directory.
 const MARK: &str = "TMPDIR";
+/// What the name of a run's directory begins with.
+const PREFIX: &str = "muster-run-";
 /// What a test program started to clean up after itself may still be about it.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -27,12 +29,10 @@ pub(super) struct Sandbox {
 impl Sandbox {
     pub(super) fn new() -> Result<Self> {
         let before = ours_in(&std::env::temp_dir());
-        let directory = tempfile::Builder::new()
-            .prefix("muster-run-")
-            // Some tests run as another user; as in any such directory, nobody removes another's files.
-            .permissions(Permissions::from_mode(0o1777))
-            .tempdir()
-            .context("cannot make a directory for temporary files")?;
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir();
+        let directory = directory.context("cannot make a directory for temporary files")?;
+        // Some tests run as another user; as in any such directory, nobody removes another's files.
+        fs::set_permissions(&directory, Permissions::from_mode(0o1777))?;
         Ok(Self { directory, before })
     }
 
@@ -61,7 +61,7 @@ impl Sandbox {
         let place = own.parent().unwrap_or(Path::new("/"));
         let beside = ours_in(place)
             .into_iter()
-            .filter(|path| path != own && !self.before.contains(path) && !names_a_process(path));
+            .filter(|path| !self.before.contains(path) && !names_a_process(path));
         let files = inside.chain(beside);
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let below = format!("{}/", own.display());
@@ -104,7 +104,8 @@ fn ours_in(directory: &Path) -> BTreeSet<PathBuf> {
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("muster") || name.starts_with("minicluster")
+        let by_tests = name.starts_with("muster") || name.starts_with("minicluster");
+        by_tests && !name.starts_with(PREFIX)
     };
     paths.filter(is_ours).collect()
 }

@@ -13,7 +13,7 @@ use futures::stream;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::LogParams;
-use minicluster::kubelet::Report;
+use minicluster::kubelet::PodReport;
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Cluster, Config, LogQuery};
 use planner::site::{Site as PlannerSite, Transport};
@@ -219,7 +219,7 @@ fn lookup(shared: Shared) -> Arc<ConfigLookup> {
 async fn drive(
     shared: Shared,
     mut runner: Runner,
-    mut reports: mpsc::UnboundedReceiver<Report>,
+    mut reports: mpsc::UnboundedReceiver<PodReport>,
     mut requests: mpsc::UnboundedReceiver<Request>,
 ) {
     let mut refresh = tokio::time::interval(REFRESH);

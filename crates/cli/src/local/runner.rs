@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use minicluster::kubelet::{Order, PodRef, Report};
+use minicluster::kubelet::{Order, PodRef, PodReport};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -65,7 +65,7 @@ pub(crate) type Tee = dyn Fn(&Value, &str) -> Option<mpsc::Sender<Chunk>> + Send
 pub(crate) struct Runner {
     settings: Settings,
     lookup: Arc<ConfigLookup>,
-    reports: mpsc::UnboundedSender<Report>,
+    reports: mpsc::UnboundedSender<PodReport>,
     tee: Box<Tee>,
     addresses: Addresses,
     network: Option<Network>,
@@ -86,7 +86,7 @@ impl Runner {
     pub(crate) fn new(
         settings: Settings,
         lookup: Arc<ConfigLookup>,
-        reports: mpsc::UnboundedSender<Report>,
+        reports: mpsc::UnboundedSender<PodReport>,
         tee: Box<Tee>,
     ) -> Self {
         let addresses = match settings.isolated {
@@ -163,7 +163,7 @@ impl Runner {
         let (holder, ip) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                let _ = self.reports.send(Report::CannotStart {
+                let _ = self.reports.send(PodReport::CannotStart {
                     pod,
                     container: String::new(),
                     reason: "FailedMount".to_owned(),
@@ -185,13 +185,13 @@ impl Runner {
         self.share_host_names(&pod);
         let reports = self.reports.clone();
         let Some(ready) = ready else {
-            let _ = reports.send(Report::Placed { pod, ip });
+            let _ = reports.send(PodReport::Placed { pod, ip });
             return;
         };
         self.running.spawn(async move {
             let report = match ready.await {
-                Ok(()) => Report::Placed { pod, ip },
-                Err(message) => Report::CannotStart {
+                Ok(()) => PodReport::Placed { pod, ip },
+                Err(message) => PodReport::CannotStart {
                     pod,
                     container: String::new(),
                     reason: "FailedCreatePodSandBox".to_owned(),
@@ -272,7 +272,7 @@ impl Runner {
         let launch = match launch {
             Ok(launch) => launch,
             Err(error) => {
-                let _ = self.reports.send(Report::CannotStart {
+                let _ = self.reports.send(PodReport::CannotStart {
                     pod,
                     container,
                     reason: "CreateContainerConfigError".to_owned(),

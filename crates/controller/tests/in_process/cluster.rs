@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
-use minicluster::kubelet::{Order, PodRef, Report};
+use minicluster::kubelet::{Order, PodRef, PodReport};
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Config, NodeConfig};
 use planner::site::Site;
@@ -301,7 +301,7 @@ async fn drive(shared: Shared, script: Script, orders: Arc<Mutex<Vec<Order>>>) {
 }
 
 fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32) {
-    let exited = |pod: PodRef, container: String, code: i32| Report::Exited {
+    let exited = |pod: PodRef, container: String, code: i32| PodReport::Exited {
         pod,
         container,
         code,
@@ -314,7 +314,7 @@ fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32)
         Order::Place { pod, .. } => {
             *addresses += 1;
             let ip = format!("127.1.{}.{}", *addresses / 250, *addresses % 250);
-            shared.report(Report::Placed { pod, ip });
+            shared.report(PodReport::Placed { pod, ip });
         }
         Order::Start {
             pod,
@@ -322,7 +322,7 @@ fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32)
             init,
             ..
         } => {
-            shared.report(Report::Started {
+            shared.report(PodReport::Started {
                 pod: pod.clone(),
                 container: container.clone(),
             });

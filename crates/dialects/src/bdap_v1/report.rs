@@ -70,7 +70,7 @@ fn create(draft: &mut StatusDraft<'_>) {
         draft.warn(
             "LauncherNeverEnds",
             "spec.launcherTemplate.spec.restartPolicy: with Always, also if not set, the launcher \
-             is started again for ever; write Never or OnFailure for a program that ends",
+             is restarted forever; write Never or OnFailure for a program that ends",
         );
     }
     if !["", "Always"].contains(&worker.as_str()) {

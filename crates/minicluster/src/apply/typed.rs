@@ -9,13 +9,13 @@ use crate::schema::{Kind, ListKind, Schema};
 
 /// How two objects differ.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct FieldChanges {
     pub(crate) added: Fields,
     pub(crate) modified: Fields,
     pub(crate) removed: Fields,
 }
 
-impl Change {
+impl FieldChanges {
     /// Leaves out a path and everything below.
     pub(crate) fn exclude(&mut self, path: &[&str]) {
         for fields in [&mut self.added, &mut self.modified, &mut self.removed] {
@@ -156,8 +156,8 @@ pub(crate) fn fields_of(value: &Value, schema: &Schema) -> Fields {
 }
 
 /// How `after` differs from `before`.
-pub(crate) fn compare(before: &Value, after: &Value, schema: &Schema) -> Change {
-    let mut change = Change::default();
+pub(crate) fn compare(before: &Value, after: &Value, schema: &Schema) -> FieldChanges {
+    let mut change = FieldChanges::default();
     walk(
         Some(before),
         Some(after),
@@ -173,7 +173,7 @@ fn walk(
     after: Option<&Value>,
     schema: &Schema,
     path: &mut Vec<Element>,
-    change: &mut Change,
+    change: &mut FieldChanges,
 ) {
     if before == after {
         return;
@@ -234,7 +234,12 @@ fn both_empty(old: Option<usize>, new: Option<usize>) -> bool {
     old.unwrap_or(0) == 0 && new.unwrap_or(0) == 0
 }
 
-fn leaf(before: Option<&Value>, after: Option<&Value>, path: &[Element], change: &mut Change) {
+fn leaf(
+    before: Option<&Value>,
+    after: Option<&Value>,
+    path: &[Element],
+    change: &mut FieldChanges,
+) {
     match (before, after) {
         (None, _) => change.added.insert(path),
         (_, None) => change.removed.insert(path),
@@ -247,7 +252,7 @@ fn walk_items(
     new: Option<&Vec<Value>>,
     schema: &Schema,
     path: &mut Vec<Element>,
-    change: &mut Change,
+    change: &mut FieldChanges,
 ) {
     let (old_at, new_at) = (elements(old, schema), elements(new, schema));
     let find = |items: Option<&Vec<Value>>, at: &[Element], element: &Element| {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::life::{End, Life, Lives, State, later};
-use super::{Order, PodRef, Report, status};
+use super::{Order, PodRef, PodReport, status};
 use crate::Cluster;
 use crate::api::delete::Options;
 use crate::api::store::{Change, Key, KindId};
@@ -44,7 +44,7 @@ impl Kubelet {
             }
             return;
         };
-        // Deleted and made again between two looks.
+        // Deleted and recreated between two looks.
         if let Some(life) = self.lives.get(&place)
             && life.uid != text(&after["metadata"]["uid"])
             && let Some(life) = self.lives.remove(&place)
@@ -120,7 +120,7 @@ impl Kubelet {
     }
 
     /// Takes in what the runner says.
-    pub(crate) fn report(&mut self, now: Timestamp, report: Report) {
+    pub(crate) fn report(&mut self, now: Timestamp, report: PodReport) {
         let pod = report.pod();
         let place = (pod.namespace.clone(), pod.name.clone());
         let Some(life) = self
@@ -131,16 +131,16 @@ impl Kubelet {
             return;
         };
         match report {
-            Report::Placed { ip, .. } => {
+            PodReport::Placed { ip, .. } => {
                 life.ip = Some(ip);
                 life.trouble = None;
             }
-            Report::Started { container, .. } => {
+            PodReport::Started { container, .. } => {
                 if let Some(one) = life.container(&container).filter(|one| one.is_up()) {
                     one.run(now);
                 }
             }
-            Report::Ready {
+            PodReport::Ready {
                 container, ready, ..
             } => {
                 if let Some(one) = life.container(&container)
@@ -150,7 +150,7 @@ impl Kubelet {
                     one.ready = ready;
                 }
             }
-            Report::Exited {
+            PodReport::Exited {
                 container,
                 code,
                 signal,
@@ -178,7 +178,7 @@ impl Kubelet {
                     });
                 }
             }
-            Report::CannotStart {
+            PodReport::CannotStart {
                 container,
                 reason,
                 message,

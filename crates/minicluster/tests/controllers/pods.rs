@@ -1,6 +1,6 @@
 //! The kubelet: in which order containers run, how they end, and what becomes of their pod.
 
-use minicluster::kubelet::{Order, PodRef, Report};
+use minicluster::kubelet::{Order, PodRef, PodReport};
 use serde_json::json;
 
 use crate::world::{PODS, World, pod};
@@ -153,7 +153,7 @@ fn what_cannot_start_is_tried_again_or_is_over() {
     world.create(PODS, &pod("p", |_| {}));
     world.tick();
     let object = world.pods()[0].clone();
-    let cannot = |retry: bool| Report::CannotStart {
+    let cannot = |retry: bool| PodReport::CannotStart {
         pod: PodRef::of(&object),
         container: "main".to_owned(),
         reason: "CreateContainerConfigError".to_owned(),

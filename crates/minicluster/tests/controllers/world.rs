@@ -1,7 +1,7 @@
 //! A cluster with a clock of the test's own, and a runner that does what the test says.
 
 use jiff::{SignedDuration, Timestamp};
-use minicluster::kubelet::{Order, PodRef, Report};
+use minicluster::kubelet::{Order, PodRef, PodReport};
 use minicluster::{Answer, Cluster, Config, NodeConfig};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl World {
             let orders = self.cluster.tick(self.now);
             for order in &orders {
                 if let Order::Place { pod, .. } = order {
-                    let placed = Report::Placed {
+                    let placed = PodReport::Placed {
                         pod: pod.clone(),
                         ip: "127.0.1.1".to_owned(),
                     };
@@ -108,14 +108,14 @@ impl World {
         self.tick();
         let (pod, container) = (PodRef::of(pod), container.to_owned());
         self.cluster
-            .report(self.now, Report::Started { pod, container });
+            .report(self.now, PodReport::Started { pod, container });
         self.tick();
     }
 
     pub(crate) fn exit(&mut self, pod: &Value, container: &str, code: i32) {
         self.cluster.report(
             self.now,
-            Report::Exited {
+            PodReport::Exited {
                 pod: PodRef::of(pod),
                 container: container.to_owned(),
                 code,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use minicluster::kubelet::{PodRef, Report};
+use minicluster::kubelet::{PodRef, PodReport};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
@@ -53,7 +53,7 @@ pub(crate) struct Launch {
     pub(crate) falls_back_to_log: bool,
     pub(crate) probes: Probes,
     pub(crate) tee: Option<mpsc::Sender<Chunk>>,
-    pub(crate) reports: mpsc::UnboundedSender<Report>,
+    pub(crate) reports: mpsc::UnboundedSender<PodReport>,
 }
 
 /// Runs until the container ends, and reports how it did.
@@ -67,7 +67,7 @@ pub(crate) async fn run(launch: Launch, requests: mpsc::UnboundedReceiver<Contai
 async fn run_to_end(
     launch: &Launch,
     requests: mpsc::UnboundedReceiver<ContainerRequest>,
-) -> io::Result<Report> {
+) -> io::Result<PodReport> {
     let oom_before = oom_kills();
     let log = Arc::new(Mutex::new(Log::open(&launch.log)?));
     let _live = Live::begin(&launch.log);
@@ -225,7 +225,7 @@ impl Watch<'_> {
         let reports = self.launch.reports.clone();
         let tell = move |ready| {
             let (pod, container) = (pod.clone(), container.clone());
-            let _ = reports.send(Report::Ready {
+            let _ = reports.send(PodReport::Ready {
                 pod,
                 container,
                 ready,
@@ -321,8 +321,8 @@ async fn pump(
     }
 }
 
-fn cannot_start(launch: &Launch, message: String) -> Report {
-    Report::CannotStart {
+fn cannot_start(launch: &Launch, message: String) -> PodReport {
+    PodReport::CannotStart {
         pod: launch.pod.clone(),
         container: launch.container.clone(),
         reason: "CreateContainerError".to_owned(),
@@ -331,15 +331,21 @@ fn cannot_start(launch: &Launch, message: String) -> Report {
     }
 }
 
-fn started(launch: &Launch) -> Report {
-    Report::Started {
+fn started(launch: &Launch) -> PodReport {
+    PodReport::Started {
         pod: launch.pod.clone(),
         container: launch.container.clone(),
     }
 }
 
-fn exited(launch: &Launch, code: i32, signal: Option<i32>, message: String, oom: bool) -> Report {
-    Report::Exited {
+fn exited(
+    launch: &Launch,
+    code: i32,
+    signal: Option<i32>,
+    message: String,
+    oom: bool,
+) -> PodReport {
+    PodReport::Exited {
         pod: launch.pod.clone(),
         container: launch.container.clone(),
         code,

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct World {
     directory: PathBuf,
     runner: Runner,
-    reports: mpsc::UnboundedReceiver<Report>,
+    reports: mpsc::UnboundedReceiver<PodReport>,
     books: Arc<Mutex<BTreeMap<String, Value>>>,
 }
 
@@ -85,7 +85,7 @@ fn shell(script: &str) -> Value {
 }
 
 impl World {
-    async fn next(&mut self) -> Report {
+    async fn next(&mut self) -> PodReport {
         let report = timeout(PATIENCE, self.reports.recv()).await;
         report.expect("a report in time").expect("the runner lives")
     }
@@ -109,13 +109,13 @@ impl World {
     async fn end(&mut self) -> (i32, Option<i32>, String) {
         loop {
             match self.next().await {
-                Report::Exited {
+                PodReport::Exited {
                     code,
                     signal,
                     message,
                     ..
                 } => return (code, signal, message),
-                Report::CannotStart { message, .. } => panic!("cannot start: {message}"),
+                PodReport::CannotStart { message, .. } => panic!("cannot start: {message}"),
                 _ => {}
             }
         }
@@ -124,7 +124,7 @@ impl World {
     /// Until a pod's readiness is reported: what it is.
     async fn ready(&mut self, name: &str) -> bool {
         loop {
-            if let Report::Ready { pod, ready, .. } = self.next().await
+            if let PodReport::Ready { pod, ready, .. } = self.next().await
                 && pod.name == name
             {
                 return ready;
@@ -291,7 +291,7 @@ async fn a_missing_config_map_is_a_reason_to_try_again() {
     let object = object.into();
     world.runner.apply(Order::Place { pod, object });
     match world.next().await {
-        Report::CannotStart {
+        PodReport::CannotStart {
             reason,
             message,
             retry,
@@ -363,7 +363,7 @@ async fn a_runner_that_goes_away_takes_its_containers_along() {
         let object = pod("g", shell(&format!("sleep {time} & exec sleep {time}")));
         world.start(&object);
         loop {
-            if matches!(world.next().await, Report::Started { .. }) {
+            if matches!(world.next().await, PodReport::Started { .. }) {
                 break;
             }
         }
