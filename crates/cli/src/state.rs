@@ -103,9 +103,12 @@ pub(crate) struct Run {
 impl Run {
     /// A new run. Removes what killed runs left behind first.
     pub(crate) fn begin() -> Result<Self> {
-        remove_old_runs()?;
         let runs = directory()?.join("runs");
         private(&runs)?;
+        // Held until the new run has its own lock: nobody takes its directory for a killed run's.
+        let all = File::open(&runs).with_context(|| cannot_keep(&runs))?;
+        flock(&all, FlockOperation::LockExclusive).with_context(|| cannot_keep(&runs))?;
+        remove_old_runs(&runs)?;
         // Sorts by time; two runs of one moment differ in their process.
         let now = jiff::Timestamp::now().as_millisecond();
         let path = runs.join(format!("{now:014}-{}", std::process::id()));
@@ -168,7 +171,13 @@ fn runs() -> Result<Vec<PathBuf>> {
     Ok(runs)
 }
 
-fn remove_old_runs() -> Result<()> {
+fn remove_old_runs(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if is_run_name(&entry.file_name().to_string_lossy()) {
+            // Succeeds only if it is empty: the run was killed before it could lock it.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
     for (age, run) in runs()?.into_iter().enumerate() {
         if is_held(&run) {
             continue;
