@@ -380,10 +380,10 @@ async fn a_runner_that_goes_away_takes_its_containers_along() {
 #[tokio::test]
 async fn probes_ask_by_command_and_by_port() {
     let mut world = world("probes", isolation());
-    let mut spec = shell("sleep 30");
+    let mut spec = shell("sleep 300");
     spec["containers"][0]["readinessProbe"] = json!({
         "exec": {"command": ["sh", "-c", "test -e $TMPDIR/up"]},
-        "periodSeconds": 1, "failureThreshold": 1,
+        "periodSeconds": 1, "timeoutSeconds": 20, "failureThreshold": 1,
     });
     let object = pod("p", spec);
     world.start(&object);
@@ -394,9 +394,9 @@ async fn probes_ask_by_command_and_by_port() {
     assert!(!world.ready("p").await);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut spec = shell("sleep 30");
+    let mut spec = shell("sleep 300");
     spec["containers"][0]["startupProbe"] =
-        json!({"tcpSocket": {"host": "127.0.0.1", "port": port}});
+        json!({"tcpSocket": {"host": "127.0.0.1", "port": port}, "timeoutSeconds": 20});
     world.start(&pod("t", spec));
     assert!(world.ready("t").await);
     world.close().await;
