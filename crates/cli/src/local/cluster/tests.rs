@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
+use tempfile::TempDir;
 
 use super::*;
 use crate::local::stages::protocol::Isolation;
@@ -19,17 +20,17 @@ const LOOKS_MAX: u64 = 100;
 struct Watched {
     local: Local,
     looks: Arc<AtomicU64>,
-    directory: PathBuf,
+    /// Goes with this value, also when a test fails.
+    _directory: TempDir,
 }
 
 impl Watched {
     async fn start(name: &str) -> Self {
-        let place = format!("muster-cluster-{}-{name}", std::process::id());
-        let directory = std::env::temp_dir().join(place);
-        std::fs::create_dir_all(&directory).unwrap();
+        let prefix = format!("muster-cluster-{name}-");
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir().unwrap();
         let test = std::env::current_exe().unwrap();
         let settings = Settings {
-            directory: directory.clone(),
+            directory: directory.path().to_owned(),
             binary: test.parent().unwrap().with_file_name("muster"),
             agent: None,
             isolation: Isolation::Bare,
@@ -51,7 +52,7 @@ impl Watched {
         Self {
             local: local.unwrap(),
             looks,
-            directory,
+            _directory: directory,
         }
     }
 
@@ -104,7 +105,6 @@ impl Watched {
 
     async fn close(self) {
         self.local.end().await;
-        let _ = std::fs::remove_dir_all(self.directory);
     }
 }
 

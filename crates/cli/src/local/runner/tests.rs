@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -18,7 +19,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
-    directory: PathBuf,
+    directory: TempDir,
     runner: Runner,
     reports: mpsc::UnboundedReceiver<PodReport>,
     books: Arc<Mutex<BTreeMap<String, Value>>>,
@@ -32,10 +33,8 @@ fn binary() -> PathBuf {
 }
 
 fn world(name: &str, isolation: Isolation) -> World {
-    let place = format!("muster-runner-{}-{name}", std::process::id());
-    let directory = std::env::temp_dir().join(place);
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
+    let prefix = format!("muster-runner-{name}-");
+    let directory = tempfile::Builder::new().prefix(&prefix).tempdir().unwrap();
     let books = Arc::new(Mutex::new(BTreeMap::new()));
     let shelf = Arc::clone(&books);
     let lookup = move |kind: ConfigSource, _: &str, name: &str| {
@@ -44,7 +43,7 @@ fn world(name: &str, isolation: Isolation) -> World {
     };
     let (sender, reports) = mpsc::unbounded_channel();
     let settings = Settings {
-        directory: directory.clone(),
+        directory: directory.path().to_owned(),
         binary: binary(),
         agent: None,
         isolation,
@@ -133,7 +132,7 @@ impl World {
     }
 
     fn log(&self, object: &Value) -> String {
-        let path = log::path(&self.directory, &PodRef::of(object), "main", 0);
+        let path = log::path(self.directory.path(), &PodRef::of(object), "main", 0);
         let lines = log::read(&path).unwrap_or_default();
         let text: Vec<u8> = lines.into_iter().flat_map(|line| line.text).collect();
         String::from_utf8_lossy(&text).into_owned()
@@ -147,7 +146,6 @@ impl World {
 
     async fn close(self) {
         timeout(PATIENCE, self.runner.end()).await.expect("in time");
-        let _ = fs::remove_dir_all(self.directory);
     }
 }
 
@@ -226,7 +224,7 @@ async fn modes_sub_paths_and_updates_of_volumes_are_as_on_a_cluster() {
         .unwrap()
         .insert("Secret/keys".to_owned(), keys);
     world.start(&object);
-    let flag = world.directory.join("pods/uid-v/volumes/e/flag");
+    let flag = world.directory.path().join("pods/uid-v/volumes/e/flag");
     let since = Instant::now();
     while !flag.exists() {
         assert!(since.elapsed() < PATIENCE, "{}", world.log(&object));
@@ -373,7 +371,6 @@ async fn a_runner_that_goes_away_takes_its_containers_along() {
             assert!(since.elapsed() < PATIENCE);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let _ = fs::remove_dir_all(world.directory);
     }
 }
 
@@ -387,7 +384,7 @@ async fn probes_ask_by_command_and_by_port() {
     });
     let object = pod("p", spec);
     world.start(&object);
-    let up = world.directory.join("pods/uid-p/tmp/up");
+    let up = world.directory.path().join("pods/uid-p/tmp/up");
     fs::write(&up, "").unwrap();
     assert!(world.ready("p").await);
     fs::remove_file(&up).unwrap();
