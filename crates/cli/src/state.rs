@@ -54,7 +54,8 @@ fn claim(path: &Path) -> Result<()> {
     create_private(path)?;
     check_owner(path)?;
     let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-    if !is_empty {
+    // Another muster may have claimed it since the first look.
+    if !is_empty && !marker.exists() {
         bail!(
             "{} holds files that are not muster's: name an empty or new directory in \
              MUSTER_STATE_DIR",

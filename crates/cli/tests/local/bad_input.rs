@@ -280,14 +280,20 @@ fn s05_only_directories_of_runs_are_removed() {
     assert_eq!(world.run(&["run", &file]).code, 0);
     let runs = world.directory.join("state/runs");
     let (foreign, unlocked) = (runs.join("thesis"), runs.join("00000000000001-1"));
-    let killed = runs.join("00000000000002-1");
-    for directory in [&foreign, &unlocked, &killed] {
+    let (killed, killed_early) = (runs.join("00000000000002-1"), runs.join("00000000000003-1"));
+    for directory in [&foreign, &unlocked, &killed, &killed_early] {
         std::fs::create_dir_all(directory).unwrap();
     }
+    std::fs::write(unlocked.join("chapter"), "").unwrap();
     std::fs::write(killed.join("lock"), "").unwrap();
     assert_eq!(world.run(&["run", &file]).code, 0);
-    assert!(foreign.is_dir() && unlocked.is_dir());
+    assert!(foreign.is_dir(), "a directory that no run made was removed");
+    assert!(
+        unlocked.join("chapter").is_file(),
+        "a file without a run's lock beside it was removed"
+    );
     assert!(!killed.exists(), "a killed run without a record was kept");
+    assert!(!killed_early.exists(), "an empty run was kept");
 }
 
 #[test]
