@@ -262,12 +262,8 @@ impl NameLookup<'_> {
         let Some(account) = job.account() else {
             return AccountSlots::default();
         };
-        let service_account = match account.existing_service_account {
-            Some(_) => Slot::Absent,
-            None => self.slot(&Kind::ServiceAccount, &account.name, Facts::account),
-        };
         AccountSlots {
-            service_account,
+            service_account: self.slot(&Kind::ServiceAccount, &account.name, Facts::account),
             role: self.slot(&Kind::Role, &account.name, Facts::account),
             binding: self.slot(&Kind::RoleBinding, &account.name, Facts::account),
         }

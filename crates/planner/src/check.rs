@@ -155,18 +155,19 @@ fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Nobody is let into a pod that is not a worker of this job.
+/// Nobody is let into a pod that is not, now, a worker of this job.
 fn granted(observed: &Observed, rules: &Value, found: &mut Vec<String>) {
     let job = &observed.job;
+    let own: BTreeSet<&str> = observed
+        .workers
+        .iter()
+        .map(|pod| pod.name.as_str())
+        .collect();
     let is_worker = |name: &Value| {
         let name = name.as_str().unwrap_or_default();
         let index = job.worker_index(name);
         let asked_for = index.is_some_and(|index| index < job.worker_count());
-        let own = observed.workers.iter().any(|pod| pod.name == name);
-        let foreign = observed.foreign_pods.iter().any(|pod| pod == name);
-        let role = observed.account.role.ours();
-        let had = role.is_some_and(|role| role.rules.to_string().contains(&format!("{name:?}")));
-        asked_for && (own || had && !foreign)
+        asked_for && own.contains(name)
     };
     let has = |list: &Value, word: &str| {
         let items = list.as_array();

@@ -235,7 +235,6 @@ impl Job {
         };
         Account {
             name: self.names.launcher.clone(),
-            existing_service_account: None,
             rules: vec![see, enter],
         }
     }

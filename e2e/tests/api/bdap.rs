@@ -307,6 +307,40 @@ fn a14_the_launcher_may_enter_its_own_workers_and_change_nothing() -> Result<()>
     Ok(())
 }
 
+/// A colleague takes the name of a worker that cannot come back.
+#[test]
+fn s04_a_pod_of_somebody_else_is_not_entered_on_a_workers_name() -> Result<()> {
+    let fixture = new_fixture("bdap")?;
+    let operator = fixture.operator()?;
+    submit(&fixture, &job("train", 2))?;
+    run(&fixture, "train", 2)?;
+    let may_enter = |pod: &str| may(&fixture, "create", "exec", pod);
+    ensure!(may_enter("train-worker-1")?, "its own worker");
+
+    let namespace = format!("/api/v1/namespaces/{}", fixture.namespace);
+    let label = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let labels = json!({"metadata": {"labels": label}});
+    fixture.api.merge(&namespace, &labels)?;
+    fixture
+        .api
+        .delete(&fixture.path("pods", "train-worker-1"))?;
+    let restricted = json!({"allowPrivilegeEscalation": false, "runAsNonRoot": true,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}});
+    let container = json!({"name": "c", "image": "i", "securityContext": restricted});
+    let theirs = json!({"metadata": {"name": "train-worker-1"},
+        "spec": {"containers": [container]}});
+    wait_for("the name to be free", SOON, || {
+        let taken = fixture.get("pods", "train-worker-1")?.is_some();
+        Ok((!taken).then_some(()))
+    })?;
+    fixture.create("pods", &theirs)?;
+    wait_for("the right to end", SOON, || {
+        Ok((!may_enter("train-worker-1")?).then_some(()))
+    })?;
+    ensure!(may_enter("train-worker-0")?, "its own worker");
+    operator.assert_alive()
+}
+
 #[test]
 fn a19_everything_goes_with_the_job() -> Result<()> {
     let fixture = new_fixture("bdap")?;

@@ -115,7 +115,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
         workers: Workers::StatefulSet(StatefulWorkers {
             count: workers,
             role: role(&job.spec.worker),
-            account: account(job, &names, workers),
+            account: account(&names, workers),
         }),
         names,
         lifecycle: Lifecycle {
@@ -133,13 +133,12 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
 }
 
 /// It may see pods, and run commands in the job's own workers. A WebSocket begins with a GET, older
-/// clients with a POST.
-fn account(job: &MpiJob, names: &Names, workers: u32) -> Account {
+/// clients with a POST. An account that the template names is not used: binding it would let every
+/// pod that runs as it into the workers.
+fn account(names: &Names, workers: u32) -> Account {
     let workers = (0..workers).map(|index| format!("{}-{index}", names.worker));
-    let given = &job.spec.launcher.service_account;
     Account {
         name: names.launcher.clone(),
-        existing_service_account: Some(given.clone()).filter(|name| !name.is_empty()),
         rules: vec![
             AccountRule {
                 resource: "pods",

@@ -65,6 +65,10 @@ fn create(draft: &mut StatusDraft<'_>) {
     draft.set_and_announce(CREATED, true, "MPIJobCreated", &message);
     let launcher = draft.text("/spec/launcherTemplate/spec/restartPolicy");
     let worker = draft.text("/spec/workerTemplate/spec/restartPolicy");
+    let account = ["serviceAccountName", "serviceAccount"]
+        .map(|field| draft.text(&format!("/spec/launcherTemplate/spec/{field}")));
+    let account = account.into_iter().find(|name| !name.is_empty());
+    let account = account.map(str::to_owned);
     let (is_always, worker) = (["", "Always"].contains(&launcher), worker.to_owned());
     if is_always {
         draft.warn(
@@ -79,6 +83,14 @@ fn create(draft: &mut StatusDraft<'_>) {
              started again"
         );
         draft.warn("SetPodTemplateRestartPolicy", &message);
+    }
+    if let Some(account) = account {
+        let message = format!(
+            "spec.launcherTemplate.spec.serviceAccountName: {account} is ignored: the launcher runs \
+             as {}-launcher, because only an account of the job's own may enter its workers",
+            draft.name()
+        );
+        draft.warn("SetPodTemplateServiceAccount", &message);
     }
 }
 

@@ -36,8 +36,6 @@ pub(super) struct Template {
     pub(super) containers: usize,
     /// `spec.restartPolicy`.
     pub(super) restart_policy: String,
-    /// `spec.serviceAccountName`, or `spec.serviceAccount` as it was once called.
-    pub(super) service_account: String,
 }
 
 /// Reads a stored object of any shape.
@@ -74,17 +72,9 @@ fn read_template(reader: &mut Reader, place: &Place<'_>) -> Template {
     }
     let containers = spec.field("containers");
     let containers = containers.value().and_then(Value::as_array);
-    let service_account = [
-        reader.string(&spec.field("serviceAccountName")),
-        reader.string(&spec.field("serviceAccount")),
-    ];
-    let mut service_account = service_account.into_iter();
     Template {
         written: written.cloned().unwrap_or_default(),
         containers: containers.map_or(0, Vec::len),
         restart_policy: reader.string(&spec.field("restartPolicy")),
-        service_account: service_account
-            .find(|name| !name.is_empty())
-            .unwrap_or_default(),
     }
 }

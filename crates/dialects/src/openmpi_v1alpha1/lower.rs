@@ -249,12 +249,12 @@ fn check_address(path: &str, address: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A sidecar of somebody else asks the API server about the master. The component's account could see
-/// everything in the cluster; this one sees the namespace's pods.
+/// everything in the cluster; this one sees the namespace's pods. An account that the user names gets
+/// no rights from us.
 fn account(job: &OpenMpi) -> Option<Account> {
     let is_made = job.spec.service_account_name.is_none();
     is_made.then(|| Account {
         name: job.metadata.name.clone(),
-        existing_service_account: None,
         rules: vec![AccountRule {
             resource: "pods",
             verbs: &["get", "list"],

@@ -356,18 +356,63 @@ fn q02_and_q03_restart_policies_that_surprise_are_announced() {
     );
 }
 
+/// What the job's launcher may enter.
+fn enterable(scenario: &Scenario) -> Vec<&str> {
+    let role = scenario.world.account.role.ours().expect("it was made");
+    let rules = role.rules.as_array().expect("rules").iter();
+    let names = rules.filter_map(|rule| rule["resourceNames"].as_array());
+    names.flatten().filter_map(|name| name.as_str()).collect()
+}
+
+/// The controller does not see a pod without our labels, so nothing tells the planner that
+/// somebody else took the name of a worker that is gone.
 #[test]
-fn q04_the_users_account_is_bound_and_kept() {
+fn s04_a_worker_that_is_gone_may_not_be_entered_by_its_name() {
+    let job = with(|job| job["spec"]["numWorkers"] = 3.into());
+    let mut scenario = Scenario::of(&DIALECT, job).running();
+    let gone = scenario.world.workers.remove(1);
+    assert_eq!(scenario.world.foreign_pods, Vec::<String>::new());
+    scenario.reconcile();
+    assert_eq!(
+        enterable(&scenario),
+        ["simple-train-cpu-worker-0", "simple-train-cpu-worker-2"]
+    );
+
+    // Its successor may be entered, whatever became of the others.
+    scenario.world.workers.remove(0);
+    scenario.world.workers.push(gone);
+    scenario.reconcile();
+    assert_eq!(
+        enterable(&scenario),
+        ["simple-train-cpu-worker-1", "simple-train-cpu-worker-2"]
+    );
+    scenario.world.workers.clear();
+    scenario.reconcile();
+    assert_eq!(enterable(&scenario), Vec::<&str>::new());
+}
+
+#[test]
+fn s02_no_account_that_a_user_names_gets_rights() {
     for field in ["serviceAccountName", "serviceAccount"] {
-        let job = with(|job| job["spec"]["launcherTemplate"]["spec"][field] = "trainer".into());
+        let job = with(|job| job["spec"]["launcherTemplate"]["spec"][field] = "default".into());
         let mut scenario = Scenario::of(&DIALECT, job);
+        let report = scenario.reconcile();
+        let warning = report.events.iter().find(|event| event.warning);
+        let warning = warning.expect("it is told");
+        assert_eq!(warning.reason, "SetPodTemplateServiceAccount");
         scenario.reconcile();
-        assert_eq!(scenario.made(Kind::ServiceAccount).len(), 0);
-        let subject = &scenario.made(Kind::RoleBinding)[0]["subjects"][0]["name"];
-        assert_eq!(subject, "trainer");
+        let own = "simple-train-cpu-launcher";
+        assert_eq!(
+            scenario.made(Kind::ServiceAccount)[0]["metadata"]["name"],
+            own
+        );
+        let subjects = &scenario.made(Kind::RoleBinding)[0]["subjects"];
+        assert_eq!(subjects.as_array().map(Vec::len), Some(1));
+        assert_eq!(subjects[0]["name"], own);
         scenario.workers_run().reconcile();
-        let account = &scenario.made(Kind::Pod)[0]["spec"]["serviceAccountName"];
-        assert_eq!(account, "trainer");
+        let launcher = &scenario.made(Kind::Pod)[0]["spec"];
+        assert_eq!(launcher["serviceAccountName"], own);
+        assert_eq!(launcher.get("serviceAccount"), None);
     }
 }
 

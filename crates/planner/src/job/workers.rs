@@ -117,13 +117,12 @@ pub struct Provided {
 }
 
 /// An account of the job's own with the API server: a ServiceAccount, a Role and the RoleBinding
-/// between them, all of one name.
+/// between them, all of one name. An account that a user names gets no rights from us: pods of
+/// others use it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Name of the three objects.
     pub name: String,
-    /// The user's own ServiceAccount, which is then bound instead of one that is created.
-    pub existing_service_account: Option<String>,
     /// What the account may do.
     pub rules: Vec<AccountRule>,
 }
@@ -137,12 +136,4 @@ pub struct AccountRule {
     pub verbs: &'static [&'static str],
     /// To these objects alone; to all of them in the namespace when absent.
     pub names: Option<Vec<String>>,
-}
-
-impl Account {
-    /// Name of the ServiceAccount that pods run as.
-    pub fn service_account(&self) -> &str {
-        let existing = self.existing_service_account.as_deref();
-        existing.unwrap_or(&self.name)
-    }
 }

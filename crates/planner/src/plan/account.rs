@@ -2,7 +2,9 @@
 //! says now, in pods that are the job's own: a name alone may be somebody else's. A ServiceAccount is
 //! made and then left alone: others write into it.
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::pods;
 use crate::action::{Action, Kind};
@@ -17,7 +19,7 @@ pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
         return Vec::new();
     };
     let slots = &observed.account;
-    let missing = account.existing_service_account.is_none() && slots.service_account.is_absent();
+    let missing = slots.service_account.is_absent();
     let service_account = missing.then(|| Action::Create(render::service_account(job, account)));
     let role = match &slots.role {
         Slot::Absent => Some(Action::Create(render::role(job, &due(observed, account)))),
@@ -45,27 +47,23 @@ fn grant(observed: &Observed, account: &Account) -> Option<Action> {
     (role.rules != rules).then(|| Action::patch(Kind::Role, &account.name, &role.uid, merge))
 }
 
-/// The account with the rights that are due now: to named pods only once all of them are the job's
-/// own, and to those it had before unless somebody else holds the name.
+/// The account with the rights that are due now: to named pods only while they are there and the
+/// job's own. The controller does not see pods of others, so it cannot know who has the name of a
+/// pod that is gone. Before the launcher exists, nobody needs a right, and the Role grows once, when
+/// all pods are there.
 fn due(observed: &Observed, account: &Account) -> Account {
-    let is_own = |name: &String| pods::workers(observed).any(|pod| pod.name == *name);
-    let had = |name: &String| {
-        let role = observed.account.role.ours();
-        let rules = role.and_then(|role| role.rules.as_array()).into_iter();
-        let mut names = rules.flatten().map(|rule| &rule["resourceNames"]);
-        let named = names.any(|names| {
-            names
-                .as_array()
-                .is_some_and(|names| names.contains(&json!(name)))
-        });
-        named && !observed.foreign_pods.contains(name)
-    };
+    let own: BTreeSet<&str> = pods::workers(observed)
+        .map(|pod| pod.name.as_str())
+        .collect();
+    let had = granted_names(observed);
+    let has_launcher = pods::launcher_exists(observed);
     let narrowed = |rule: &AccountRule| {
         let mut rule = rule.clone();
-        if let Some(names) = &mut rule.names
-            && !names.iter().all(is_own)
-        {
-            names.retain(had);
+        if let Some(names) = &mut rule.names {
+            let grows = has_launcher || names.iter().all(|name| own.contains(name.as_str()));
+            names.retain(|name| {
+                own.contains(name.as_str()) && (grows || had.contains(name.as_str()))
+            });
         }
         rule
     };
@@ -73,6 +71,16 @@ fn due(observed: &Observed, account: &Account) -> Account {
         rules: account.rules.iter().map(narrowed).collect(),
         ..account.clone()
     }
+}
+
+/// The names that the Role has now.
+fn granted_names(observed: &Observed) -> BTreeSet<&str> {
+    let role = observed.account.role.ours();
+    let rules = role.and_then(|role| role.rules.as_array()).into_iter();
+    let names = rules
+        .flatten()
+        .filter_map(|rule| rule["resourceNames"].as_array());
+    names.flatten().filter_map(Value::as_str).collect()
 }
 
 /// The RoleBinding. The API server looks at the Role when it is made, so that comes before it.
@@ -98,23 +106,16 @@ pub(super) fn bind(observed: &Observed) -> Vec<Action> {
 pub(super) fn exists(observed: &Observed) -> bool {
     let slots = &observed.account;
     let is_there = |slot: &Slot<AccountObject>| slot.ours().is_some();
-    observed.job.account().is_none_or(|account| {
-        (account.existing_service_account.is_some() || is_there(&slots.service_account))
-            && is_there(&slots.role)
-            && is_there(&slots.binding)
-    })
+    observed.job.account().is_none()
+        || is_there(&slots.service_account) && is_there(&slots.role) && is_there(&slots.binding)
 }
 
 /// The first of its objects whose name somebody else holds.
 pub(super) fn foreign(observed: &Observed) -> Option<(Kind, String)> {
     let account = observed.job.account()?;
     let slots = &observed.account;
-    let made = account.existing_service_account.is_none();
     let names = [
-        (
-            made && slots.service_account.is_foreign(),
-            Kind::ServiceAccount,
-        ),
+        (slots.service_account.is_foreign(), Kind::ServiceAccount),
         (slots.role.is_foreign(), Kind::Role),
         (slots.binding.is_foreign(), Kind::RoleBinding),
     ];

@@ -57,7 +57,7 @@ pub(crate) fn binding(job: &Job, account: &Account) -> Object {
 pub(crate) fn subjects(job: &Job, account: &Account) -> Value {
     json!([{
         "kind": "ServiceAccount",
-        "name": account.service_account(),
+        "name": account.name,
         "namespace": job.owner.namespace,
     }])
 }

@@ -51,7 +51,7 @@ fn act_as(account: &Account, draft: &mut Draft) {
     spec.remove("serviceAccount");
     spec.insert(
         "serviceAccountName".to_owned(),
-        account.service_account().into(),
+        account.name.as_str().into(),
     );
     spec.insert("automountServiceAccountToken".to_owned(), true.into());
 }

@@ -3,7 +3,7 @@
 
 use planner::fixtures::{job, world};
 use planner::observed::{AccountObject, Slot};
-use planner::{Action, Job, Kind, Observed, Phase, Reason, WaitingOn, check, plan};
+use planner::{Action, Job, Kind, Observed, Reason, WaitingOn, check, plan};
 use serde_json::json;
 
 use super::{created_one, deed, deeds, patch};
@@ -105,17 +105,41 @@ fn nobody_is_let_into_a_pod_that_only_has_the_name_of_a_worker() {
     let held = site(demo()).with(|world| world.foreign_pods.push("demo-worker-1".to_owned()));
     let made = deeds(&plan(&held));
     assert!(!made.iter().any(|deed| deed.contains("Role")), "{made:?}");
+}
+
+#[test]
+fn s04_a_right_ends_with_the_pod_and_not_when_somebody_is_seen_on_its_name() {
     let missing = site(demo()).settled().with(|world| {
         world.workers.pop();
     });
     assert_eq!(names(&missing), json!(["demo-worker-0", "demo-worker-1"]));
-    let replaced = missing.with(|world| world.foreign_pods.push("demo-worker-1".to_owned()));
-    let rules = patch_of(&replaced, &Kind::Role)["rules"].clone();
+    let rules = patch_of(&missing, &Kind::Role)["rules"].clone();
     assert_eq!(rules[1]["resourceNames"], json!(["demo-worker-0"]));
+    let leaving = site(demo()).settled().with(|world| {
+        world.workers[1].deleting = true;
+    });
+    let rules = patch_of(&leaving, &Kind::Role)["rules"].clone();
+    assert_eq!(rules[1]["resourceNames"], json!(["demo-worker-0"]));
+    let blocked = missing.with(|world| world.foreign_pods.push("demo-worker-1".to_owned()));
+    assert_eq!(deeds(&plan(&blocked)), ["patch Role demo-launcher"]);
+}
+
+#[test]
+fn s04_a_plan_that_keeps_the_right_to_a_pod_that_is_gone_breaks_a_law() {
+    let missing = site(demo()).settled().with(|world| {
+        world.workers.pop();
+    });
+    let mut made = plan(&missing);
+    for action in made.steps.iter_mut().flatten() {
+        if let Action::Patch { kind, merge, .. } = action
+            && *kind == Kind::Role
+        {
+            merge["rules"][1]["resourceNames"] = json!(["demo-worker-0", "demo-worker-1"]);
+        }
+    }
     assert_eq!(
-        deeds(&plan(&replaced)),
-        ["patch Role demo-launcher"],
-        "it is blocked"
+        check::violations(&missing, &made),
+        ["a role lets its holder into pods that are not workers"]
     );
 }
 
@@ -156,19 +180,6 @@ fn rights_that_somebody_changed_are_put_right_and_the_account_is_left_alone() {
     assert!(plan(&settled()).steps.is_empty());
     let gone = settled().with(|world| world.account.service_account = Slot::Absent);
     assert_eq!(deeds(&plan(&gone)), ["create ServiceAccount demo-launcher"]);
-}
-
-#[test]
-fn an_account_that_the_user_names_is_bound_and_not_made() {
-    let job = demo().with(|job| {
-        job.account_mut().existing_service_account = Some("trainer".to_owned());
-    });
-    let made = plan(&site(job.clone()));
-    assert!(!deeds(&made).contains(&"create ServiceAccount demo-launcher".to_owned()));
-    let binding = created_one(&made, Kind::RoleBinding, NAME);
-    assert_eq!(binding["subjects"][0]["name"], "trainer");
-    let settled = site(job).settled();
-    assert_eq!(plan(&settled).status.phase, Phase::Gathering);
 }
 
 #[test]

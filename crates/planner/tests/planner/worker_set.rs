@@ -180,18 +180,18 @@ fn promised_variables_win_and_others_give_way_to_the_users() {
 }
 
 #[test]
-fn the_users_own_account_is_taken_under_either_name() {
+fn s02_the_launcher_runs_as_the_jobs_own_account_whatever_its_template_names() {
     let job = demo().with(|job| {
         job.launcher.role.template["spec"]["serviceAccount"] = "old".into();
         job.launcher.role.template["spec"]["automountServiceAccountToken"] = false.into();
-        job.account_mut().existing_service_account = Some("trainer".to_owned());
+        job.launcher.role.template["spec"]["serviceAccountName"] = "trainer".into();
     });
     let pod = created_one(
         &plan(&site(job).settled().workers_ready()),
         Kind::Pod,
         LAUNCHER,
     );
-    assert_eq!(pod["spec"]["serviceAccountName"], "trainer");
+    assert_eq!(pod["spec"]["serviceAccountName"], LAUNCHER);
     assert_eq!(pod["spec"].get("serviceAccount"), None);
     assert_eq!(pod["spec"]["automountServiceAccountToken"], true);
 }
