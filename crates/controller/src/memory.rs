@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use planner::Kind;
 use planner::observed::{Pod, Refusal};
+use planner::{Kind, more_hopeful_cause, text};
 use tokio::time::Instant;
 
 use crate::backoff::doubled;
@@ -28,6 +28,8 @@ const CHANGES_MAX: usize = 512;
 /// the job's status then shows it.
 const FAILURES_TO_REPORT: u32 = 3;
 const FAILING_TO_REPORT: Duration = Duration::from_secs(10);
+/// The cause of a failed pull fits, and others cannot fill the memory with theirs.
+const CAUSE_BYTES_MAX: usize = 1024;
 
 /// What we know of jobs.
 #[derive(Debug, Default)]
@@ -56,8 +58,16 @@ pub(crate) struct JobMemory {
     refused: BTreeMap<(Kind, String), Refused>,
     /// Events of pods that do not start.
     pub(crate) mount_events: Option<MountEvents>,
-    /// Since when pods wait, by UID and reason: no pod records it.
-    waiting_since: BTreeMap<(String, String), Timestamp>,
+    /// Since when containers wait, and why: no pod records it.
+    waits: BTreeMap<ContainerWait, (Timestamp, String)>,
+}
+
+/// One wait of one container.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ContainerWait {
+    pod_uid: String,
+    container: String,
+    reason: String,
 }
 
 /// What is known of the key Secret, which is not watched.
@@ -188,31 +198,40 @@ impl Memory {
 }
 
 impl JobMemory {
-    /// Fills in since when each waiting pod waits.
+    /// Fills in since when each waiting pod waits, and what it was told in that time.
     pub(crate) fn fill_waiting_since<'p>(
         &mut self,
         pods: impl Iterator<Item = &'p mut Pod>,
         now: Timestamp,
     ) {
-        let mut since = BTreeMap::new();
+        let mut waits = BTreeMap::new();
         for pod in pods {
             if let Some(waiting) = &mut pod.waiting {
                 // A failed pull and the back-off before the next one are one wait.
-                let reason = waiting.reason.as_str();
-                let kind = if reason.contains("ImagePull") {
-                    "ImagePull"
-                } else {
-                    reason
+                let is_pull = waiting.reason.contains("ImagePull");
+                let wait = ContainerWait {
+                    pod_uid: pod.uid.clone(),
+                    container: waiting.container.clone(),
+                    reason: if is_pull {
+                        "ImagePull"
+                    } else {
+                        &waiting.reason
+                    }
+                    .to_owned(),
                 };
-                let wait = (pod.uid.clone(), kind.to_owned());
+                let known = self.waits.get(&wait);
                 if waiting.since == Timestamp::UNIX_EPOCH {
-                    let first = self.waiting_since.get(&wait).copied();
-                    waiting.since = first.unwrap_or(now);
+                    waiting.since = known.map_or(now, |(since, _)| *since);
                 }
-                since.insert(wait, waiting.since);
+                if is_pull {
+                    let earlier = known.map_or("", |(_, cause)| cause);
+                    let cause = more_hopeful_cause(earlier, &waiting.message);
+                    text::truncated(cause, CAUSE_BYTES_MAX).clone_into(&mut waiting.cause);
+                }
+                waits.insert(wait, (waiting.since, waiting.cause.clone()));
             }
         }
-        self.waiting_since = since;
+        self.waits = waits;
     }
 
     /// A changed job is retried at once.
@@ -285,6 +304,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use planner::fixtures::pod;
+    use planner::observed::Waiting;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -330,6 +352,53 @@ mod tests {
             memory.record_refusal(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
             assert_eq!(memory.refusals().len(), expected);
         }
+    }
+
+    /// What a container that waits since noon is told, second by second, ends up as.
+    fn waits(told: &[(i64, &str, &str)]) -> Waiting {
+        let mut memory = JobMemory::default();
+        let mut pod = pod("w");
+        for (second, reason, message) in told {
+            pod.waiting = Some(Waiting {
+                reason: (*reason).to_owned(),
+                message: (*message).to_owned(),
+                ..Waiting::default()
+            });
+            memory.fill_waiting_since([&mut pod].into_iter(), at(100 + second));
+        }
+        pod.waiting.expect("the pod waits")
+    }
+
+    #[test]
+    fn c04_the_most_hopeful_cause_of_a_wait_is_remembered() {
+        let bare = "Back-off pulling image \"x\"";
+        let timeout = "dial tcp: i/o timeout";
+        let missing = "docker.io/x: not found";
+        let outage = waits(&[
+            (0, "ErrImagePull", timeout),
+            (12, "ImagePullBackOff", bare),
+            (20, "ErrImagePull", missing),
+        ]);
+        assert_eq!((outage.since, outage.cause.as_str()), (at(100), timeout));
+        let typo = waits(&[(0, "ErrImagePull", missing), (20, "ImagePullBackOff", bare)]);
+        assert_eq!((typo.since, typo.cause.as_str()), (at(100), missing));
+    }
+
+    #[test]
+    fn c04_each_container_has_its_own_wait() {
+        let mut memory = JobMemory::default();
+        let mut pod = pod("w");
+        for (second, container) in [(0, "gate"), (30, "main")] {
+            pod.waiting = Some(Waiting {
+                container: container.to_owned(),
+                reason: "ErrImagePull".to_owned(),
+                message: container.to_owned(),
+                ..Waiting::default()
+            });
+            memory.fill_waiting_since([&mut pod].into_iter(), at(100 + second));
+        }
+        let waiting = pod.waiting.expect("the pod waits");
+        assert_eq!((waiting.since, waiting.cause.as_str()), (at(130), "main"));
     }
 
     #[test]

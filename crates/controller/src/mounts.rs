@@ -146,6 +146,7 @@ impl MountEvents {
             reason: FAILED_MOUNT.to_owned(),
             message,
             since: pod.created_at,
+            ..Waiting::default()
         })
     }
 }

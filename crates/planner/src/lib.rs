@@ -27,7 +27,7 @@ pub use contract::Reason;
 pub use job::Job;
 pub use observed::Observed;
 pub use phase::Phase;
-pub use plan::{Plan, plan, read_agent_report};
+pub use plan::{Plan, more_hopeful_cause, plan, read_agent_report};
 pub use recorded::{Outcome, Recorded, Verdict};
 pub use status::{Count, PodNote, Status};
 pub use waiting_on::WaitingOn;

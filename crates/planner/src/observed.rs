@@ -306,14 +306,31 @@ impl PodPhase {
 }
 
 /// Why a pod is not further.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
+    /// Which container waits; empty where the whole pod does.
+    pub container: String,
     /// The word of the kubelet or scheduler: `ImagePullBackOff`, `Unschedulable`…
     pub reason: String,
     /// Their sentence, may be empty.
     pub message: String,
+    /// What was said since then and gives most hope that the wait ends by itself; empty where
+    /// nothing but the message was said.
+    pub cause: String,
     /// When it was first seen to wait for this or another reason of the kind.
     pub since: Timestamp,
+}
+
+impl Waiting {
+    /// The word and the sentences, with `between` after the word.
+    pub(crate) fn words(&self, between: &str) -> String {
+        let words = format!("{}{between}{}", self.reason, self.message);
+        let words = words.trim_end_matches([':', ' ']);
+        match self.cause.as_str() {
+            cause if cause.is_empty() || cause == self.message => words.to_owned(),
+            cause => format!("{words} (earlier: {cause})"),
+        }
+    }
 }
 
 /// How a container ended.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 pub use self::agent_report::read_agent_report;
 use self::situation::Situation;
+pub use self::stuck::more_hopeful_cause;
 use crate::action::Action;
 use crate::observed::Observed;
 use crate::phase::Phase;

@@ -17,11 +17,11 @@ use serde_json::json;
 
 use crate::with_cluster;
 
-const AT_MOST: Duration = Duration::from_secs(30);
+const AT_MOST: Duration = Duration::from_secs(40);
 /// A launcher's image is looked for when its gate has let it through.
-const AT_MOST_AFTER_THE_GATE: Duration = Duration::from_secs(40);
+const AT_MOST_AFTER_THE_GATE: Duration = Duration::from_secs(50);
 /// Longer than a pod that cannot start may take.
-const LONG: Duration = Duration::from_secs(40);
+const LONG: Duration = Duration::from_secs(50);
 const ABSENT: &str = "absent:1";
 
 fn container(role: &str, field: &str) -> String {

@@ -217,6 +217,7 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
             since: Timestamp::UNIX_EPOCH,
+            ..Waiting::default()
         });
     }
     containers(status).find_map(|container| {
@@ -226,9 +227,11 @@ fn waiting(status: &PodStatus) -> Option<Waiting> {
             return None;
         }
         Some(Waiting {
+            container: container.name.clone(),
             reason,
             message: waiting.message.clone().unwrap_or_default(),
             since: Timestamp::UNIX_EPOCH,
+            ..Waiting::default()
         })
     })
 }

@@ -414,6 +414,7 @@ impl Scenario {
 
 pub(crate) fn run(pod: &mut Pod) {
     (pod.phase, pod.ready, pod.begun) = (PodPhase::Running, true, true);
+    pod.waiting = None;
     "node-a".clone_into(&mut pod.node);
 }
 

@@ -259,6 +259,7 @@ fn befall_worker(scenario: &mut Scenario, happening: &Happening) {
                 reason: reason.to_owned(),
                 message: String::new(),
                 since: now,
+                ..Waiting::default()
             });
         }
         _ => unreachable!("not about a worker"),

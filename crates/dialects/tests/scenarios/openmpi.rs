@@ -287,6 +287,7 @@ fn a11_a_worker_for_which_there_is_no_room_is_waited_for() {
         reason: "Unschedulable".to_owned(),
         message: "0/3 nodes".to_owned(),
         since: noon(),
+        ..Waiting::default()
     });
     run.at(500);
     run.reconcile();

@@ -298,6 +298,7 @@ fn befall(pods: &mut Vec<Pod>, index: usize, now: Timestamp, event: &[&str]) -> 
                 reason: (*reason).to_owned(),
                 message: (*message).to_owned(),
                 since: now,
+                ..Waiting::default()
             });
         }
         ["terminating"] => pod.deleting = true,

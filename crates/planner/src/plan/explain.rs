@@ -267,7 +267,7 @@ fn launching(situation: &Situation<'_>) -> Explanation {
 fn held<'a>(mut pods: impl Iterator<Item = &'a Pod>) -> Option<(&'a Waiting, String)> {
     pods.find_map(|pod| {
         let waiting = pod.waiting.as_ref()?;
-        let why = format!("{} {}", waiting.reason, waiting.message);
-        Some((waiting, format!("{}: {}", pod.name, why.trim())))
+        let why = waiting.words(" ");
+        Some((waiting, format!("{}: {why}", pod.name)))
     })
 }

@@ -9,13 +9,10 @@ use crate::observed::{Observed, Pod, Waiting};
 
 /// What the kubelet calls it when a container cannot be made from what the template says, and for
 /// how many seconds that may be so. It may have taken fifteen to say it. Nobody brings an image that
-/// may not be pulled; a pull is tried again after ten seconds, and then not for long; a ConfigMap may
-/// be applied together with the job.
-const HOPELESS: [(&str, i64); 10] = [
+/// may not be pulled; a ConfigMap may be applied together with the job.
+const HOPELESS: [(&str, i64); 8] = [
     ("ErrImageNeverPull", 5),
     ("InvalidImageName", 5),
-    ("ErrImagePull", 12),
-    ("ImagePullBackOff", 12),
     ("SignatureValidationFailed", 20),
     ("CreateContainerConfigError", 12),
     ("FailedMount", 20),
@@ -23,26 +20,86 @@ const HOPELESS: [(&str, i64); 10] = [
     ("RunContainerError", 60),
     ("CrashLoopBackOff", 180),
 ];
-/// A registry that is down, or asks for patience, is not an image that is not there.
-const PASSING: [&str; 8] = [
+const PULLS: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
+/// A registry that answers like this has no such image, or not for us. Each phrase has a character
+/// that no image's name has, because messages contain that name.
+const DENIED: [&str; 11] = [
+    "not found",
+    "does not exist",
+    "manifest unknown",
+    "name unknown",
+    "no match for platform",
+    "unauthorized: ",
+    "401 unauthorized",
+    "403 forbidden",
+    "access denied",
+    "is denied",
+    "server gave http response to https client",
+];
+/// The same words also come from proxies, name servers and registries in trouble, or tell of a
+/// password that somebody is about to renew.
+const IN_TROUBLE: [&str; 9] = [
     "timeout",
     "deadline exceeded",
-    "connection re",
+    "dial ",
     "no such host",
     "toomanyrequests",
     "429",
     "unavailable",
     "unexpected status",
+    "expired",
 ];
-const PASSING_SECS: i64 = 300;
+/// The kubelet tries again after ten to fifteen seconds, so it was told the same at least twice.
+const DENIED_SECS: i64 = 20;
+/// Anything else may pass: an outage of the registry, a kubelet that pulls too much at once. The
+/// kubelet then tries every five minutes.
+const TROUBLE_SECS: i64 = 1800;
+
+/// What a failed pull tells. The order is that of patience.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum PullFailure {
+    /// Kubelets before 1.32 do not repeat the cause while they wait for the next try.
+    Unsaid,
+    Denied,
+    MayPass,
+}
+
+impl PullFailure {
+    fn of(message: &str) -> Self {
+        let message = message.to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        let waits = message.starts_with("back-off pulling image") && !message.contains("\": ");
+        if message.is_empty() || waits {
+            Self::Unsaid
+        } else if has(&DENIED) && !has(&IN_TROUBLE) {
+            Self::Denied
+        } else {
+            Self::MayPass
+        }
+    }
+}
+
+/// Of two causes for one wait, the one that may rather pass; otherwise the later.
+pub fn more_hopeful_cause<'a>(earlier: &'a str, later: &'a str) -> &'a str {
+    if PullFailure::of(earlier) > PullFailure::of(later) {
+        earlier
+    } else {
+        later
+    }
+}
 
 /// How long a container may wait for this; without a limit when absent.
 fn patience(waiting: &Waiting) -> Option<SignedDuration> {
-    let mut known = HOPELESS.iter();
-    let (reason, secs) = known.find(|(hopeless, _)| *hopeless == waiting.reason)?;
-    let message = waiting.message.to_ascii_lowercase();
-    let passes = reason.contains("ImagePull") && PASSING.iter().any(|word| message.contains(word));
-    let secs = if passes { PASSING_SECS } else { *secs };
+    let secs = if PULLS.contains(&waiting.reason.as_str()) {
+        let cause = more_hopeful_cause(&waiting.cause, &waiting.message);
+        match PullFailure::of(cause) {
+            PullFailure::Denied => DENIED_SECS,
+            PullFailure::Unsaid | PullFailure::MayPass => TROUBLE_SECS,
+        }
+    } else {
+        let mut known = HOPELESS.iter();
+        known.find(|(reason, _)| *reason == waiting.reason)?.1
+    };
     Some(SignedDuration::from_secs(secs))
 }
 

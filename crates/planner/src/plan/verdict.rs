@@ -180,8 +180,7 @@ fn of_stuck_pod(observed: &Observed) -> Option<Outcome> {
     } else {
         (Reason::LauncherCannotStart, "launcher")
     };
-    let why = format!("{}: {}", stuck.waiting.reason, stuck.waiting.message);
-    let why = why.trim_end_matches([':', ' ']);
+    let why = stuck.waiting.words(": ");
     let message = format!("{role} {} cannot start: {why}", stuck.pod.name);
     Some(failed(observed, reason, message))
 }

@@ -201,6 +201,7 @@ fn waiting_names_the_pod_that_holds_things_up() {
                 reason,
                 message,
                 since,
+                ..Waiting::default()
             });
         })
     };

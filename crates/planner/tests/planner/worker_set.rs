@@ -317,6 +317,7 @@ fn workers_that_cannot_start_do_not_end_the_job() {
             reason: "ImagePullBackOff".to_owned(),
             message: "no such image".to_owned(),
             since: noon(),
+            ..Waiting::default()
         });
     });
     let told = plan(&stuck);

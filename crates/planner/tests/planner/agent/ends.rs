@@ -15,6 +15,7 @@ fn stuck(reason: &str, since: i64) -> Observed {
             reason: reason.to_owned(),
             message: "key K not found".to_owned(),
             since: noon_and(since),
+            ..Waiting::default()
         });
     })
 }
@@ -30,7 +31,7 @@ fn a_worker_that_can_never_start_ends_the_job_with_its_name() {
         status.message,
         "worker demo-worker-1 cannot start: CreateContainerConfigError: key K not found"
     );
-    for (reason, patience) in [("ErrImageNeverPull", 5), ("ImagePullBackOff", 12)] {
+    for (reason, patience) in [("ErrImageNeverPull", 5), ("ImagePullBackOff", 20)] {
         let hope = stuck(reason, 1 - patience);
         assert_eq!(plan(&hope).status.outcome, None, "{reason}");
         let status = plan(&stuck(reason, -patience)).status;
@@ -46,6 +47,7 @@ fn a_launcher_that_can_never_start_ends_the_job_too() {
             reason: "ErrImageNeverPull".to_owned(),
             message: String::new(),
             since: noon_and(-60),
+            ..Waiting::default()
         });
     });
     let status = plan(&world).status;
@@ -135,21 +137,69 @@ fn the_agents_word_names_the_cause() {
     }
 }
 
+/// Whether a worker whose pull failed like this for so many seconds ends the job.
+fn pull_ends_job(reason: &str, message: &str, cause: &str, secs: i64) -> bool {
+    let stuck = stuck(reason, -secs).with(|world| {
+        let waiting = world.workers[1].waiting.as_mut().unwrap();
+        (waiting.message, waiting.cause) = (message.to_owned(), cause.to_owned());
+    });
+    plan(&stuck).status.outcome.is_some()
+}
+
 #[test]
-fn a_registry_in_trouble_is_waited_for_longer_than_an_image_that_is_not_there() {
-    let pulling = |message: &str| {
-        let stuck = stuck("ImagePullBackOff", -60);
-        let stuck = stuck.with(|world| {
-            let waiting = world.workers[1].waiting.as_mut().unwrap();
-            waiting.message = message.to_owned();
-        });
-        plan(&stuck).status.reason
-    };
+fn c04_one_pull_that_may_succeed_next_time_is_no_outcome() {
+    for message in [
+        "pull QPS exceeded",
+        "failed to pull image \"reg/denied\": EOF",
+        "rpc error: code = Unavailable desc = error reading from server",
+        "dial tcp: lookup reg.example: host not found",
+        "failed to authorize: unexpected status from GET request: 403 Forbidden",
+        "unauthorized: your authorization token has expired",
+        "429 Too Many Requests",
+    ] {
+        for reason in ["ErrImagePull", "ImagePullBackOff"] {
+            assert!(!pull_ends_job(reason, message, "", 13), "{message}");
+            assert!(!pull_ends_job(reason, message, "", 1799), "{message}");
+            assert!(pull_ends_job(reason, message, "", 1800), "{message}");
+        }
+    }
+}
+
+#[test]
+fn c04_a_back_off_without_a_cause_proves_nothing() {
+    let bare = "Back-off pulling image \"x\"";
+    assert!(!pull_ends_job("ImagePullBackOff", bare, "", 20));
+    assert!(!pull_ends_job("ImagePullBackOff", bare, "i/o timeout", 20));
+    assert!(pull_ends_job("ImagePullBackOff", bare, "x: not found", 20));
+}
+
+#[test]
+fn c04_an_image_that_is_not_there_ends_the_job_after_two_tries() {
+    for message in [
+        "failed to resolve reference \"docker.io/library/typo:1\": docker.io/library/typo:1: not found",
+        "pull access denied, repository does not exist or may require authorization",
+        "reading manifest 1 in docker.io/library/typo: manifest unknown",
+        "unauthorized: authentication required",
+        "Head \"https://reg/v2/typo\": http: server gave HTTP response to HTTPS client",
+        "Back-off pulling image \"typo\": ErrImagePull: docker.io/library/typo: not found",
+    ] {
+        assert!(!pull_ends_job("ErrImagePull", message, "", 19), "{message}");
+        assert!(pull_ends_job("ErrImagePull", message, "", 20), "{message}");
+    }
+}
+
+#[test]
+fn c04_the_status_names_the_cause_that_the_kubelet_no_longer_repeats() {
+    let stuck = stuck("ImagePullBackOff", -20).with(|world| {
+        let waiting = world.workers[1].waiting.as_mut().unwrap();
+        "Back-off pulling image \"x\"".clone_into(&mut waiting.message);
+        "x: not found".clone_into(&mut waiting.cause);
+    });
     assert_eq!(
-        pulling("manifest: not found"),
-        Some(Reason::WorkerCannotStart)
+        plan(&stuck).status.message,
+        "worker demo-worker-1 cannot start: ImagePullBackOff: Back-off pulling image \"x\" (earlier: \
+         x: not found)"
     );
-    assert_eq!(pulling("429 Too Many Requests"), Some(Reason::PullingImage));
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn an_elastic_program_begins_with_the_workers_that_are_there() {
             reason: "ErrImageNeverPull".to_owned(),
             message: String::new(),
             since: noon_and(-999),
+            ..Waiting::default()
         });
     });
     assert_eq!(plan(&world).status.outcome, None);
