@@ -148,6 +148,10 @@ pub enum Setting {
     AllowRoot,
     /// The network interface by whose address daemons connect back.
     Interface,
+    /// Ranks may run on every core of their host, where a word says so.
+    NoBinding,
+    /// The same, where a number says so.
+    NoPinning,
 }
 
 impl Setting {
@@ -161,6 +165,8 @@ impl Setting {
             Self::Concurrency => Some(workers.max(128).to_string()),
             Self::NoTree => Some("0".to_owned()),
             Self::AllowRoot => Some("1".to_owned()),
+            Self::NoBinding => Some("none".to_owned()),
+            Self::NoPinning => Some("0".to_owned()),
             Self::RemoteShell
             | Self::ShellArguments
             | Self::HostList

@@ -196,6 +196,7 @@ fn read(
                     "Agent" => Transport::Agent,
                     _ => Transport::Ssh,
                 },
+                single_node: false,
             },
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),

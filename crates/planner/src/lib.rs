@@ -13,6 +13,7 @@ pub mod job;
 mod mpi;
 pub mod observed;
 mod phase;
+mod placement;
 mod plan;
 mod reach;
 mod recorded;

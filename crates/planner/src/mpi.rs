@@ -4,8 +4,10 @@
 use contract::commands;
 use contract::files::{AGENT_COPY, AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT_PATH, HOSTFILE};
 use contract::mpi::{Mpi, MpiLauncher, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting};
+use serde_json::Value;
 
 use crate::job::{HostNames, Job, Login};
+use crate::placement;
 use crate::site::Site;
 
 /// Names and values, in the order in which they are appended.
@@ -26,6 +28,7 @@ pub(crate) fn ssh_variables(job: &Job, site: &Site, way: OverSsh) -> Variables {
         Setting::HostList => Some(file(HOSTFILE)),
         Setting::ShellArguments => Some(ssh_words(job.mpi, gated, job.worker_count())),
         Setting::Slots => Some(job.slots.to_string()),
+        Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
         Setting::RemoteShell
         | Setting::ShellKind
         | Setting::KeepDots
@@ -57,7 +60,7 @@ fn ssh_words(mpi: Mpi, gated: bool, workers: u32) -> String {
 }
 
 /// The variables of transport Agent: for every family at once, since each ignores the others'.
-pub(crate) fn agent_variables(job: &Job, login: &Login) -> Variables {
+pub(crate) fn agent_variables(job: &Job, site: &Site, login: &Login) -> Variables {
     let mut variables = Vec::new();
     if login.exec_script {
         variables.extend(remote_shell_is_script());
@@ -67,6 +70,7 @@ pub(crate) fn agent_variables(job: &Job, login: &Login) -> Variables {
             Setting::RemoteShell => Some(AGENT_SHIM.to_owned()),
             Setting::HostList => Some(file(launcher.host_list.file())),
             Setting::Slots => Some(job.slots.to_string()),
+            Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
             Setting::KeepDots if !has_dots(job) => None,
             Setting::ShellKind
             | Setting::KeepDomains
@@ -99,13 +103,14 @@ pub(crate) fn exec_promises() -> Variables {
 
 /// What makes the promises work: all daemons are started from the launcher, since nobody else may
 /// start them; and newer versions read other names.
-pub(crate) fn exec_defaults(job: &Job) -> Variables {
+pub(crate) fn exec_defaults(job: &Job, site: &Site) -> Variables {
     let value = |setting| match setting {
         Setting::RemoteShell => Some(EXEC_SCRIPT_PATH.to_owned()),
         Setting::HostList => Some(file(HOSTFILE)),
         Setting::FanOut | Setting::Concurrency | Setting::AllowRoot => {
             setting.usual_value(job.worker_count() as usize)
         }
+        Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
         Setting::ShellKind
         | Setting::ShellArguments
         | Setting::Slots
@@ -118,6 +123,27 @@ pub(crate) fn exec_defaults(job: &Job) -> Variables {
     launchers
         .flat_map(|launcher| launcher.variables(value))
         .collect()
+}
+
+/// Keeps a launcher from binding ranks to cores. Each daemon binds its first rank to the first core that
+/// it sees, and daemons of hosts that share a node see the same cores: all ranks would run on one. Words
+/// of the user's command and variables of the user's win, and a launcher whose hosts are on nodes of
+/// their own binds as it likes.
+fn unbound(job: &Job, site: &Site, setting: Setting) -> Option<String> {
+    // Intel MPI has many variables for it, and this one would turn them all off.
+    let asks = |name: &str| mentions(&job.launcher.role.template["spec"]["containers"], name);
+    let unbound = placement::may_share_node(job, site) && !setting.names().any(asks);
+    setting.usual_value(0).filter(|_| unbound)
+}
+
+/// Whether a text below this value contains the word.
+fn mentions(value: &Value, word: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(word),
+        Value::Array(items) => items.iter().any(|item| mentions(item, word)),
+        Value::Object(fields) => fields.values().any(|field| mentions(field, word)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// A file of the volume with the host lists.

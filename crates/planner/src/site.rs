@@ -11,6 +11,8 @@ pub struct Site {
     pub agent_image: Option<String>,
     /// How mpirun reaches the workers of a job that does not say.
     pub transport: Transport,
+    /// All pods run on one node, whatever their templates ask for.
+    pub single_node: bool,
 }
 
 /// A scheduler that places all pods of a job or none.

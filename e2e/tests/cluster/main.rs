@@ -13,6 +13,7 @@ mod agent_shapes;
 mod agent_start;
 mod bdap;
 mod cluster_domain;
+mod cores;
 mod cost;
 mod deletion;
 mod examples;

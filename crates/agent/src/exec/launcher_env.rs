@@ -68,9 +68,12 @@ impl LauncherEnv<'_> {
             | Setting::NoTree
             | Setting::AllowRoot => setting.usual_value(self.workers).map(Into::into),
             // The operator sets these, or the user.
-            Setting::HostList | Setting::Slots | Setting::KeepDots | Setting::ShellArguments => {
-                None
-            }
+            Setting::HostList
+            | Setting::Slots
+            | Setting::KeepDots
+            | Setting::ShellArguments
+            | Setting::NoBinding
+            | Setting::NoPinning => None,
         }
     }
 }

@@ -91,6 +91,7 @@ impl Local {
             site: PlannerSite {
                 agent_image,
                 transport,
+                single_node: true,
                 ..PlannerSite::default()
             },
             namespace: None,

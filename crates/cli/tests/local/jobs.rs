@@ -92,6 +92,38 @@ fn mpich_runs_as_well() {
     );
 }
 
+/// All workers of a local run see the same cores. Open MPI would bind the first rank of each to the
+/// first core.
+#[test]
+fn v06_ranks_of_all_workers_use_all_cores() {
+    let world = World::new("cores");
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let text = hello(2, 1, show);
+    let mpich = text.replace("mpirun", "mpirun.mpich").replace(
+        "  slotsPerWorker",
+        "  mpiImplementation: MPICH\n  slotsPerWorker",
+    );
+    for text in [text, mpich] {
+        let run = world.run(&["run", &world.file("job.yaml", &text)]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let cores: Vec<_> = run
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .collect();
+        assert_eq!(cores, [("Cpus_allowed_list:", online.trim()); 2], "{text}");
+    }
+    let own = hello(2, 1, show).replace("mpirun,", "mpirun, --bind-to, core,");
+    let run = world.run(&["run", &world.file("job.yaml", &own)]);
+    let bound = run
+        .stdout
+        .lines()
+        .filter(|line| line.ends_with("\t0"))
+        .count();
+    assert_eq!(bound, 2, "what the user asks for stays: {}", run.stdout);
+}
+
 #[test]
 fn a_launcher_may_take_ranks_and_may_wait_for_its_workers() {
     let world = World::new("launcher");

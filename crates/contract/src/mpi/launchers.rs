@@ -2,8 +2,8 @@
 
 use super::OverSsh::{First, IfUnset, Last, Never};
 use super::Setting::{
-    AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, NoTree,
-    RemoteShell, ShellArguments, ShellKind, Slots,
+    AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, NoBinding,
+    NoPinning, NoTree, RemoteShell, ShellArguments, ShellKind, Slots,
 };
 use super::{HostListSyntax, MpiLauncher, OverSsh, RankWrapper, Setting, Variable};
 
@@ -19,6 +19,7 @@ pub const ORTE: MpiLauncher = MpiLauncher {
         of("OMPI_MCA_plm_rsh_num_concurrent", Concurrency, Never),
         of("OMPI_ALLOW_RUN_AS_ROOT", AllowRoot, Never),
         of("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", AllowRoot, Never),
+        of("OMPI_MCA_hwloc_base_binding_policy", NoBinding, IfUnset),
     ],
     host_list: HostListSyntax::Slots,
     daemons: &["orted"],
@@ -48,6 +49,7 @@ pub const PRRTE: MpiLauncher = MpiLauncher {
         of("PRTE_MCA_plm_ssh_num_concurrent", Concurrency, Never),
         of("PRTE_ALLOW_RUN_AS_ROOT", AllowRoot, Never),
         of("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", AllowRoot, Never),
+        of("PRTE_MCA_hwloc_default_binding_policy", NoBinding, IfUnset),
     ],
     daemons: &["prted"],
     shell_option: Some("plm_ssh_agent"),
@@ -96,6 +98,7 @@ pub const INTEL: MpiLauncher = MpiLauncher {
         of("I_MPI_PERHOST", Slots, First),
         of("I_MPI_HYDRA_BRANCH_COUNT", NoTree, Never),
         of("I_MPI_HYDRA_IFACE", Interface, Never),
+        of("I_MPI_PIN", NoPinning, IfUnset),
     ],
     // It starts MPICH's `hydra_pmi_proxy` too, from this one.
     daemons: &["hydra_bstrap_proxy"],

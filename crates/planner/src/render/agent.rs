@@ -90,7 +90,7 @@ pub(crate) fn launch(
     without_token(draft);
     certificates(job, &CLIENT_FILES, draft);
     hosts(draft);
-    for (name, value) in mpi::agent_variables(job, login) {
+    for (name, value) in mpi::agent_variables(job, site, login) {
         draft.default_variable(name, &value);
     }
     if !login.census || job.elastic {

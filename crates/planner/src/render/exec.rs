@@ -12,14 +12,15 @@ use super::agent;
 use super::pod::Draft;
 use crate::job::{Account, Job};
 use crate::mpi;
+use crate::site::Site;
 
 /// Makes a launcher run commands in its workers.
-pub(crate) fn launch(job: &Job, account: &Account, image: &str, draft: &mut Draft) {
+pub(crate) fn launch(job: &Job, site: &Site, account: &Account, image: &str, draft: &mut Draft) {
     act_as(account, draft);
     for (name, value) in mpi::exec_promises() {
         draft.variable(name, &value);
     }
-    for (name, value) in mpi::exec_defaults(job) {
+    for (name, value) in mpi::exec_defaults(job, site) {
         draft.default_variable(name, &value);
     }
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));

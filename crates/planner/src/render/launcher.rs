@@ -56,7 +56,7 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
     pod_group::enlist(job, site, &mut draft);
     match reach {
         Reach::Provided { .. } => {}
-        Reach::Exec { account, image } => exec::launch(job, account, image, &mut draft),
+        Reach::Exec { account, image } => exec::launch(job, site, account, image, &mut draft),
         Reach::Agent {
             login,
             image,

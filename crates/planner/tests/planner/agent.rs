@@ -1,6 +1,7 @@
 //! The agent in pods: what is rendered for it, what the launcher is told, what its word decides,
 //! and how long certificates live.
 
+mod cores;
 mod ends;
 mod pods;
 mod starts;
