@@ -4,15 +4,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::interruption::Interruption;
+use crate::local_rig::{self, LocalRig};
 use crate::{programs, results};
 
 const OVERHEAD_MS_MAX: f64 = 500.0;
@@ -33,12 +31,8 @@ pub(crate) struct Arguments {
 /// Prints, keeps and judges the numbers.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     programs::need(&[("mpirun", "openmpi-bin")])?;
-    let interruption = Interruption::watch()?;
     let bench = Bench {
-        muster: programs::muster()?,
-        agent: programs::agent()?,
-        scratch: tempfile::Builder::new().prefix("muster-bench").tempdir()?,
-        interruption,
+        rig: LocalRig::new()?,
     };
     // Before our own load is part of it.
     let machine = results::machine();
@@ -48,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start = results::median(&starts);
     let helps = bench.helps(arguments.runs)?;
     let help = results::median(&helps);
-    let bytes = fs::metadata(&bench.muster)?.len();
+    let bytes = fs::metadata(bench.rig.muster())?.len();
     let megabytes = results::rounded(bytes as f64 / 1e6);
     println!(
         "muster run {:.0} ms, mpirun {:.0} ms: {overhead:.0} ms more, medians of {}",
@@ -80,29 +74,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 struct Bench {
-    muster: PathBuf,
-    agent: PathBuf,
-    scratch: TempDir,
-    interruption: Interruption,
+    rig: LocalRig,
 }
 
 impl Bench {
     /// Milliseconds of `muster run` and of the same mpirun alone, in turns.
     fn overhead(&self, runs: u16) -> Result<(Vec<f64>, Vec<f64>)> {
         let words = format!("[mpirun, -np, '{RANKS}', hostname]");
-        let file = self.job("hosts.yaml", RANKS / 2, 2, &words, "")?;
+        let file = self.rig.job("hosts.yaml", RANKS / 2, 2, &words, "")?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         // The first of each warms the file cache and does not count.
         for run in 0..=runs {
-            let mut muster = self.command();
-            let mut mpirun = Command::new("mpirun");
-            mpirun.args(["--oversubscribe", "-np", &RANKS.to_string(), "hostname"]);
-            for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
-                mpirun.env(name, "1");
-            }
+            let mut muster = self.rig.command();
+            let mut mpirun = local_rig::mpirun(RANKS);
+            mpirun.arg("hostname");
             let both = [
-                self.timed(muster.args(["-q", "run"]).arg(&file))?,
-                self.timed(&mut mpirun)?,
+                self.rig.timed(muster.args(["-q", "run"]).arg(&file))?,
+                self.rig.timed(&mut mpirun)?,
             ];
             for (_, hosts) in &both {
                 ensure!(
@@ -120,12 +108,15 @@ impl Bench {
 
     /// Milliseconds until all of many workers are ready.
     fn starts(&self) -> Result<Vec<f64>> {
-        let file = self.job("many.yaml", WORKERS, 1, "['true']", "census: \"Off\"")?;
+        let file = self
+            .rig
+            .job("many.yaml", WORKERS, 1, "['true']", "census: \"Off\"")?;
         let mut starts = Vec::new();
         for _ in 0..STARTS {
-            self.interruption.check()?;
+            self.rig.check()?;
             let begun = Instant::now();
             let mut child = self
+                .rig
                 .command()
                 .args(["--no-progress", "run"])
                 .arg(&file)
@@ -153,60 +144,7 @@ impl Bench {
     }
 
     fn helps(&self, runs: u16) -> Result<Vec<f64>> {
-        let helps = (0..runs).map(|_| Ok(self.timed(self.command().arg("--help"))?.0));
+        let helps = (0..runs).map(|_| Ok(self.rig.timed(self.rig.command().arg("--help"))?.0));
         helps.collect()
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.muster);
-        command
-            .env("MUSTER_AGENT", &self.agent)
-            .env("MUSTER_STATE_DIR", self.scratch.path().join("state"));
-        command
-    }
-
-    /// From start to exit, and what was said.
-    fn timed(&self, command: &mut Command) -> Result<(f64, String)> {
-        self.interruption.check()?;
-        let begun = Instant::now();
-        let output = command.stdin(Stdio::null()).output()?;
-        let took = begun.elapsed().as_secs_f64() * 1e3;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(
-            output.status.success(),
-            "{command:?}: {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok((results::rounded(took), said))
-    }
-
-    fn job(
-        &self,
-        name: &str,
-        workers: usize,
-        slots: usize,
-        command: &str,
-        muster: &str,
-    ) -> Result<PathBuf> {
-        let text = format!(
-            "\
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata: {{name: bench}}
-spec:
-  slotsPerWorker: {slots}
-  muster: {{{muster}}}
-  mpiReplicaSpecs:
-    Launcher:
-      template: {{spec: {{containers: [{{name: launcher, image: any, command: {command}}}]}}}}
-    Worker:
-      replicas: {workers}
-      template: {{spec: {{containers: [{{name: worker, image: any}}]}}}}
-"
-        );
-        let path = self.scratch.path().join(name);
-        fs::write(&path, text)?;
-        Ok(path)
     }
 }

@@ -6,6 +6,8 @@ mod agent_start;
 mod hosts;
 mod identities;
 mod interruption;
+mod local_program;
+mod local_rig;
 mod local_run;
 mod model;
 mod processor_group;
@@ -27,6 +29,8 @@ enum Measurement {
     AgentStart(agent_start::Arguments),
     /// What `muster run` costs beyond mpirun, the start of 64 workers, and the program itself
     LocalRun(local_run::Arguments),
+    /// Time of LAMMPS under `muster run` and under mpirun alone
+    LocalProgram(local_program::Arguments),
     /// The cluster in a value: 10 000 pods once, and simple requests
     Model(model::Arguments),
 }
@@ -35,6 +39,7 @@ fn main() -> Result<()> {
     match Arguments::parse().measurement {
         Measurement::AgentStart(arguments) => agent_start::run(&arguments),
         Measurement::LocalRun(arguments) => local_run::run(&arguments),
+        Measurement::LocalProgram(arguments) => local_program::run(&arguments),
         Measurement::Model(arguments) => model::run(&arguments),
     }
 }
