@@ -20,6 +20,8 @@ use crate::{Cluster, wait_for};
 const START_MAX: Duration = Duration::from_secs(20);
 /// What the shipped ServiceAccount, Deployment and so on are called.
 const NAME: &str = "mpi-operator";
+/// Lets jobs be in the namespace of their operator.
+pub const ALLOW_JOBS_HERE: &str = "--allow-jobs-in-operator-namespace";
 
 /// Somebody with the shipped rights, whose lock lies in a namespace of its own: operators of
 /// different accounts do not wait for each other.
@@ -211,6 +213,10 @@ impl Operator {
         let log = cluster.state.join(log);
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let [health_port, metrics_port] = free_ports()?;
+        // Jobs of a test are in the namespace of its operator.
+        let mut flags = settings.flags.iter();
+        let is_chosen = flags.any(|flag| flag.starts_with(ALLOW_JOBS_HERE));
+        let allowed = (!is_chosen).then_some(ALLOW_JOBS_HERE);
         // If this process is killed, no destructor runs; then the kernel ends the operator.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program()?);
@@ -223,6 +229,7 @@ impl Operator {
             .arg(format!("--health-port={health_port}"))
             .arg(format!("--monitoring-port={metrics_port}"))
             .arg("--agent-image=muster.test/muster-agent:1")
+            .args(allowed)
             .args(settings.flags)
             .env("KUBECONFIG", settings.kubeconfig)
             .env("NO_PROXY", "*")

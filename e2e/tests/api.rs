@@ -14,6 +14,7 @@ mod api {
     mod looks;
     mod metrics;
     mod openmpi;
+    mod own_namespace;
     mod refusals;
     mod suspension;
     mod t9k;

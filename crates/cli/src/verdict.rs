@@ -40,6 +40,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         | Reason::QuotaExceeded
         | Reason::PodSecurityDenied
         | Reason::NameTaken
+        | Reason::NamespaceNotAllowed
         | Reason::Refused => exit::NEVER_STARTED,
         Reason::Suspended => exit::STOPPED,
         Reason::Starting

@@ -25,6 +25,8 @@ vocabulary! {
         NameTaken,
         /// The job, or a pod made from it, is not valid.
         Invalid,
+        /// The operator refuses jobs in this namespace, because it is its own.
+        NamespaceNotAllowed,
         /// The API server refused an object for another reason.
         Refused,
         /// The launcher's program failed.
@@ -106,6 +108,7 @@ impl Reason {
             | Self::PodSecurityDenied
             | Self::NameTaken
             | Self::Invalid
+            | Self::NamespaceNotAllowed
             | Self::Refused => Stage::Blocked,
             Self::CommandFailed
             | Self::CommandNotFound
@@ -141,6 +144,7 @@ impl Reason {
             | Self::PodSecurityDenied
             | Self::NameTaken
             | Self::Invalid
+            | Self::NamespaceNotAllowed
             | Self::CommandFailed
             | Self::CommandNotFound
             | Self::OutOfMemory
@@ -171,7 +175,10 @@ impl Reason {
             Self::Unschedulable | Self::Evicted | Self::WorkerLost | Self::Unreachable => {
                 Some(Fault::Cluster)
             }
-            Self::QuotaExceeded | Self::PodSecurityDenied | Self::Refused => Some(Fault::Platform),
+            Self::QuotaExceeded
+            | Self::PodSecurityDenied
+            | Self::NamespaceNotAllowed
+            | Self::Refused => Some(Fault::Platform),
             Self::InitializationFailed => Some(Fault::Muster),
         }
     }
@@ -189,6 +196,10 @@ impl Reason {
             }
             Self::NameTaken => "rename the job, or delete the object that has the name",
             Self::Invalid => "correct the file",
+            Self::NamespaceNotAllowed => {
+                "create the job in another namespace, or start the operator with \
+                 --allow-jobs-in-operator-namespace"
+            }
             Self::Refused => "read the API server's answer, and correct what it names",
             Self::CommandFailed | Self::RankKilled => {
                 "read what the program said; the exit code is its own"
@@ -235,6 +246,7 @@ impl Reason {
             | Self::QuotaExceeded
             | Self::PodSecurityDenied
             | Self::NameTaken
+            | Self::NamespaceNotAllowed
             | Self::Refused
             | Self::DeadlineExceeded
             | Self::WorkerCannotStart
@@ -266,7 +278,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
-             PodSecurityDenied NameTaken Invalid Refused CommandFailed CommandNotFound OutOfMemory \
+             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed Refused CommandFailed CommandNotFound OutOfMemory \
              Evicted DeadlineExceeded WorkerCannotStart LauncherCannotStart WorkerLost Unreachable \
              RanksNotDistributed RankKilled InitializationFailed LauncherLost"
         );

@@ -32,6 +32,8 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "vmodule",
 ];
 const BOOLEANS_WITHOUT_EFFECT: usize = 7;
+/// Where Kubernetes tells a pod the namespace that it runs in.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Passes mostly wait for the network, so many run at once.
 const CONCURRENCY_MIN: u16 = 16;
 
@@ -62,7 +64,9 @@ pub struct Settings {
 /// for unknown flags.
 pub fn parse() -> Settings {
     let environment = |name: &str| std::env::var(name).ok();
-    let settings = read(std::env::args(), environment).unwrap_or_else(|error| error.exit());
+    let own_namespace = std::fs::read_to_string(OWN_NAMESPACE).ok();
+    let settings =
+        read(std::env::args(), environment, own_namespace).unwrap_or_else(|error| error.exit());
     settings.unwrap_or_else(|| {
         println!("{}", version());
         std::process::exit(0)
@@ -80,6 +84,7 @@ impl Settings {
             cluster_domain = self.scope.site.cluster_domain,
             agent_image = self.scope.site.agent_image.as_deref().unwrap_or("(none)"),
             transport = self.scope.site.transport.as_str(),
+            refused_namespace = self.scope.site.refused_namespace.as_deref().unwrap_or("(none)"),
             "starting"
         );
         if !self.without_effect.is_empty() {
@@ -134,6 +139,10 @@ struct Flags {
     /// How mpirun reaches the workers of a job that does not choose: SSH or Agent
     #[arg(long = "default-transport", default_value = "SSH", value_parser = ["SSH", "Agent"])]
     default_transport: String,
+    /// Accept jobs in the operator's own namespace. Whoever may create a job there can run pods as the
+    /// operator's account
+    #[arg(long = "allow-jobs-in-operator-namespace", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
+    allow_jobs_in_operator_namespace: bool,
     /// Verbosity of the log as in klog; 4 and above log details
     #[arg(long = "v", default_value_t = 0)]
     verbosity: u8,
@@ -160,10 +169,12 @@ fn command() -> clap::Command {
     Flags::command().args(without_effect)
 }
 
-/// Settings from arguments and variables; `None` for `--version`.
+/// Settings from arguments, variables and the namespace of the pod that this runs in; `None` for
+/// `--version`. Outside of a pod, the operator's namespace is that of its Lease.
 fn read(
     arguments: impl IntoIterator<Item = String>,
     environment: impl Fn(&str) -> Option<String>,
+    own_namespace: Option<String>,
 ) -> Result<Option<Settings>, clap::Error> {
     let arguments = arguments.into_iter().map(two_dashes);
     let matches = command().try_get_matches_from(arguments)?;
@@ -178,6 +189,8 @@ fn read(
         "volcano" => Some(GangScheduler::Volcano),
         scheduler => Some(GangScheduler::SchedulerPlugins(scheduler.to_owned())),
     };
+    let own_namespace = own_namespace.map(|name| name.trim().to_owned());
+    let own_namespace = own_namespace.unwrap_or_else(|| flags.lock_namespace.clone());
     Ok(Some(Settings {
         without_effect: given(&matches),
         master: flags.master,
@@ -197,6 +210,8 @@ fn read(
                     _ => Transport::Ssh,
                 },
                 single_node: false,
+                refused_namespace: Some(own_namespace)
+                    .filter(|_| !flags.allow_jobs_in_operator_namespace),
             },
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),
@@ -268,7 +283,7 @@ mod tests {
             let found = environment.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        read(arguments, variable)
+        read(arguments, variable, None)
             .expect("the flags are known")
             .expect("not only the version")
     }
@@ -278,7 +293,7 @@ mod tests {
             .iter()
             .chain(arguments)
             .map(ToString::to_string);
-        read(arguments, |_| None)
+        read(arguments, |_| None, None)
             .expect_err("nothing to run")
             .exit_code()
     }
@@ -290,7 +305,11 @@ mod tests {
         assert_eq!(settings.health_port, 8080);
         assert_eq!(settings.monitoring_port, 0);
         assert_eq!(settings.scope.namespace, None);
-        assert_eq!(settings.scope.site, Site::default());
+        let site = Site {
+            refused_namespace: Some("mpi-operator".to_owned()),
+            ..Site::default()
+        };
+        assert_eq!(settings.scope.site, site);
         assert_eq!(settings.kubeconfig, "");
         assert!(settings.without_effect.is_empty());
     }
@@ -388,6 +407,27 @@ mod tests {
     }
 
     #[test]
+    fn s02_jobs_in_the_namespace_that_the_operator_runs_in_are_refused() {
+        let refused = |arguments: &[&str], own: Option<&str>| {
+            let arguments = [&["o", "--lock-namespace=locks"], arguments].concat();
+            let arguments = arguments.into_iter().map(str::to_owned);
+            let settings = read(arguments, |_| None, own.map(str::to_owned));
+            let settings = settings.expect("the flags are known");
+            settings
+                .expect("not only the version")
+                .scope
+                .site
+                .refused_namespace
+        };
+        assert_eq!(refused(&[], Some("ops\n")).as_deref(), Some("ops"));
+        assert_eq!(refused(&[], None).as_deref(), Some("locks"));
+        let allow = "--allow-jobs-in-operator-namespace";
+        assert_eq!(refused(&[allow], Some("ops")), None);
+        let off = format!("{allow}=false");
+        assert_eq!(refused(&[&off], None).as_deref(), Some("locks"));
+    }
+
+    #[test]
     fn unknown_flags_exit_with_2_and_help_with_0() {
         assert_eq!(exit_code(&["-no-such-flag"]), 2);
         assert_eq!(exit_code(&["-alsologtostderr=maybe"]), 2);
@@ -398,7 +438,7 @@ mod tests {
     #[test]
     fn the_version_has_six_lines_in_order() {
         assert!(
-            read(["o".to_owned(), "-version".to_owned()], |_| None)
+            read(["o".to_owned(), "-version".to_owned()], |_| None, None)
                 .unwrap()
                 .is_none()
         );

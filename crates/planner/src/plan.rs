@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 
 pub use self::agent_report::read_agent_report;
+use self::blocked::Block;
 use self::situation::Situation;
 pub use self::stuck::more_hopeful_cause;
 use crate::action::Action;
@@ -58,7 +59,10 @@ fn steps(situation: &Situation<'_>) -> Vec<Vec<Action>> {
         Phase::Blocked => vec![account::narrow(observed)],
         Phase::Finishing => vec![situation.cleanup.clone()],
         Phase::Deleting => vec![[launcher::stop(observed), workers::remove_all(observed)].concat()],
-        Phase::Suspended => suspend(observed, situation.reach),
+        Phase::Suspended => {
+            let is_refused = matches!(situation.block, Some(Block::Namespace));
+            suspend(observed, situation.reach.filter(|_| !is_refused))
+        }
         Phase::Preparing
         | Phase::Gathering
         | Phase::Launching

@@ -13,6 +13,9 @@ pub struct Site {
     pub transport: Transport,
     /// All pods run on one node, whatever their templates ask for.
     pub single_node: bool,
+    /// The operator's own namespace, where it refuses jobs: a pod there can run as the operator's account.
+    /// None where it accepts them.
+    pub refused_namespace: Option<String>,
 }
 
 /// A scheduler that places all pods of a job or none.

@@ -24,6 +24,8 @@ pub enum WaitingOn {
         /// Its name.
         name: String,
     },
+    /// The operator, to accept jobs in its own namespace.
+    Namespace,
     /// The operator, to be told the image of the agent.
     Agent,
     /// Its objects other than pods, to exist.

@@ -12,6 +12,8 @@ pub(super) enum Block<'a> {
     Name { kind: Kind, name: String },
     /// The API server refused this object, and it is too early to try again.
     Refused(&'a Refusal),
+    /// The job is in the operator's own namespace.
+    Namespace,
     /// The job wants muster's agent in its pods, and the operator was not told its image.
     NoAgent,
 }
@@ -24,7 +26,11 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
     };
     let no_agent = || Reach::of(&observed.job, &observed.site).is_none();
-    foreign(observed)
+    let refused_namespace = observed.site.refused_namespace.as_ref();
+    let is_refused = refused_namespace.is_some_and(|name| *name == observed.job.owner.namespace);
+    is_refused
+        .then_some(Block::Namespace)
+        .or_else(|| foreign(observed))
         .or_else(|| no_agent().then_some(Block::NoAgent))
         .or_else(|| refused().map(Block::Refused))
 }

@@ -168,6 +168,16 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
             )
         }
         Block::Refused(refusal) => refused(situation, refusal),
+        Block::Namespace => {
+            let message = format!(
+                "jobs in {}, the operator's own namespace, are refused, because their pods could use the \
+                 operator's account: {}",
+                job.owner.namespace,
+                Reason::NamespaceNotAllowed.advice()
+            );
+            let reason = Some(Reason::NamespaceNotAllowed);
+            (WaitingOn::Namespace, reason, message)
+        }
         Block::NoAgent => {
             let what = match &job.workers {
                 Workers::Pods(WorkerPods {

@@ -138,3 +138,30 @@ fn refusals_of_one_burst_are_one_until_the_last_may_be_tried_again() {
     let after = plan(&burst.with(|world| world.now = noon_and(9)));
     assert!(!after.steps.is_empty());
 }
+
+/// A pod in the operator's namespace can run as the operator's account.
+#[test]
+fn s02_a_job_in_the_operators_namespace_gets_no_object_and_is_told_what_to_do() {
+    let refused = |change: &dyn Fn(&mut Observed)| {
+        world(job("demo").workers(2)).with(|world| {
+            world.site.refused_namespace = Some(world.job.owner.namespace.clone());
+            change(world);
+        })
+    };
+    let blocked = plan(&refused(&|_| {}));
+    assert!(blocked.steps.is_empty(), "{:?}", deeds(&blocked));
+    assert_eq!(blocked.status.phase, Phase::Blocked);
+    assert_eq!(blocked.status.reason, Some(Reason::NamespaceNotAllowed));
+    assert_eq!(blocked.because, WaitingOn::Namespace);
+    let message = &blocked.status.message;
+    assert!(
+        message.contains("--allow-jobs-in-operator-namespace"),
+        "{message}"
+    );
+
+    let suspended = plan(&refused(&|world| world.job.lifecycle.suspended = true));
+    assert!(suspended.steps.is_empty(), "{:?}", deeds(&suspended));
+
+    let elsewhere = refused(&|world| world.site.refused_namespace = Some("ops".to_owned()));
+    assert!(!plan(&elsewhere).steps.is_empty());
+}
