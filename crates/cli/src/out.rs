@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use planner::text::is_obeyed;
+
 use crate::exit;
 
 static COLOUR: AtomicBool = AtomicBool::new(false);
@@ -104,7 +106,7 @@ fn write(mut to: impl Write + IsTerminal, text: &str) -> std::io::Result<()> {
 /// control characters in them could rewrite the screen, the title or the clipboard. Only line ends,
 /// tabs and colours stay.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(|char: char| char.is_control() && char != '\n') {
+    if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len());
@@ -117,7 +119,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
             '\r' if rest.starts_with("\r\n") => ("", 1),
             // A line that is redrawn becomes one line for each time.
             '\r' => ("\n", 1),
-            char if char.is_control() => ("\u{fffd}", char.len_utf8()),
+            char if is_obeyed(char) => ("\u{fffd}", char.len_utf8()),
             char => (&rest[..char.len_utf8()], char.len_utf8()),
         };
         safe.push_str(kept);
@@ -154,6 +156,7 @@ mod tests {
             ("\u{1b}[2J\u{1b}[H", "\u{fffd}[2J\u{fffd}[H"),
             ("\u{9b}2J \u{8}x\u{7f}", "\u{fffd}2J \u{fffd}x\u{fffd}"),
             ("dos\r\n10%\r20%\n", "dos\n10%\n20%\n"),
+            ("\u{202e}drawkcab", "\u{fffd}drawkcab"),
             ("\u{1b}[", "\u{fffd}["),
             ("\u{1b}[1", "\u{fffd}[1"),
         ] {

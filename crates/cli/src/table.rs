@@ -1,6 +1,7 @@
 //! Tables and ages as kubectl prints them.
 
 use jiff::Timestamp;
+use planner::text::printable;
 
 /// Columns that are empty in every row are left out.
 pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
@@ -23,10 +24,15 @@ pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         text += &line(&|column| match row[column].as_str() {
             "" => "-".to_owned(),
-            cell => cell.replace(['\n', '\r'], " "),
+            cell => one_line(cell),
         });
     }
     text
+}
+
+/// Text of others on one line of ours: a line end in it could pass for the next row.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
 /// The time since a moment, as kubectl prints it.
@@ -96,6 +102,16 @@ mod tests {
         ] {
             assert_eq!(seconds(secs), text);
         }
+    }
+
+    #[test]
+    fn s07_a_cell_is_one_line_and_tells_a_terminal_nothing() {
+        let message = "lost\nNAME  STATE\npi  Succeeded\u{1b}[2J\u{202e}";
+        let rows = [vec!["pi".to_owned(), message.to_owned()]];
+        assert_eq!(
+            shown(&["NAME", "CONTEXT"], &rows),
+            "NAME  CONTEXT\npi    lost NAME  STATE pi  Succeeded\u{fffd}[2J\u{fffd}\n"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use planner::text::printable;
 use serde_json::Value;
 
 /// What is wrong with one field.
@@ -61,10 +62,32 @@ impl fmt::Display for FieldError {
 /// All errors as one text: a single one as it is, several in brackets, without repetitions.
 pub fn aggregate(errors: &[FieldError]) -> String {
     let mut seen = BTreeSet::new();
-    let texts = errors.iter().map(ToString::to_string);
+    // A path may contain a key that the user chose.
+    let texts = errors
+        .iter()
+        .map(|error| printable(&error.to_string()).into_owned());
     let texts: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
     match texts.as_slice() {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s07_no_value_and_no_key_tells_a_terminal_what_to_do() {
+        let key = "spec.mpiReplicaSpecs[\u{1b}]52;c;ZXZpbA==\u{7}]";
+        let value = "\u{1b}[2J\u{9b}1m\u{202e}";
+        let text = aggregate(&[
+            FieldError::required(key, "must be there"),
+            FieldError::invalid(key, &value.into(), "must not be this"),
+            FieldError::unsupported(key, value, &["On", "Off"]),
+        ]);
+        let is_hostile = |char: char| char.is_control() || char == '\u{202e}';
+        assert!(!text.contains(is_hostile), "{text:?}");
+        assert!(text.contains("spec.mpiReplicaSpecs[\u{fffd}]52;"), "{text}");
     }
 }

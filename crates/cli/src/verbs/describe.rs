@@ -36,7 +36,7 @@ fn facts(job: JobView<'_>) -> String {
     ];
     rows.iter()
         .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{:11}{value}\n", format!("{name}:")))
+        .map(|(name, value)| format!("{:11}{}\n", format!("{name}:"), table::one_line(value)))
         .collect()
 }
 

@@ -12,6 +12,7 @@ use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
 use crate::phase::Phase;
 use crate::recorded::Verdict;
 use crate::status::{Count, PodNote, Status};
+use crate::text::printable;
 use crate::waiting_on::WaitingOn;
 
 /// What the job waits for, the reason in one word, and the same in a sentence.
@@ -26,7 +27,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
     let status = Status {
         phase: situation.phase,
         reason,
-        message,
+        message: printable(&message).into_owned(),
         transport: observed.job.transport(&observed.site),
         suspended,
         running: situation.phase == Phase::Running && pods::launcher_exists(observed),

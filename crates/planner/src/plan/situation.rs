@@ -8,7 +8,8 @@ use crate::job::HostNames;
 use crate::observed::{Observed, PodPhase};
 use crate::phase::Phase;
 use crate::reach::Reach;
-use crate::recorded::Outcome;
+use crate::recorded::{Outcome, Verdict};
+use crate::text::printable;
 
 /// What is known of a job beyond what was observed.
 pub(super) struct Situation<'a> {
@@ -40,7 +41,7 @@ impl<'a> Situation<'a> {
         let mut situation = Self {
             observed,
             phase: Phase::Preparing,
-            outcome: verdict::outcome(observed),
+            outcome: verdict::outcome(observed).map(|outcome| shown(observed, outcome)),
             reach: Reach::of(&observed.job, &observed.site),
             block: blocked::by(observed),
             cleanup: match is_recorded {
@@ -85,6 +86,18 @@ impl<'a> Situation<'a> {
             Phase::Running
         }
     }
+}
+
+/// The outcome in characters that may be shown. What was recorded stands as it is.
+fn shown(observed: &Observed, mut outcome: Outcome) -> Outcome {
+    if let Verdict::Failed { reason, message } = &mut outcome.verdict
+        && observed.recorded.outcome.is_none()
+    {
+        for text in [reason, message] {
+            *text = printable(text).into_owned();
+        }
+    }
+    outcome
 }
 
 /// Every object that pods need exists.

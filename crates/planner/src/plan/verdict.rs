@@ -313,7 +313,8 @@ fn last_failed_pod(observed: &Observed) -> Option<&Pod> {
 
 /// No longer than a condition or an event may be.
 pub(super) fn truncated(message: String) -> String {
-    text::truncated(&message, MESSAGE_BYTES_MAX)
+    // First, because what replaces a character may be longer.
+    text::truncated(&text::printable(&message), MESSAGE_BYTES_MAX)
 }
 
 /// The reason for a recorded failure.

@@ -25,6 +25,7 @@ mod finish;
 mod foreign;
 mod gang;
 mod golden;
+mod hostile_text;
 mod hosts;
 mod launcher;
 mod own_pods;
