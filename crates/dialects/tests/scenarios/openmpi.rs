@@ -74,7 +74,8 @@ fn a5_the_service_has_the_components_port_and_selector() {
     let run = created(quickstart());
     let service = &run.object(Kind::Service, "openmpi")["spec"];
     assert_eq!(service["clusterIP"], "None");
-    assert_eq!(service["selector"], json!({"app": "openmpi"}));
+    let selector = json!({"app": "openmpi", "muster.dev/job-uid": "u"});
+    assert_eq!(service["selector"], selector);
     let port = json!({"name": "openmpi", "port": 12345, "targetPort": 12345, "protocol": "TCP"});
     assert_eq!(service["ports"], json!([port]));
 }

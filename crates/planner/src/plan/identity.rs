@@ -27,10 +27,10 @@ fn service(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
         return None;
     }
     if observed.service.is_absent() {
-        return Some(Action::Create(render::service(job, reach)));
+        return Some(Action::Create(render::service(observed, reach)));
     }
     let service = observed.service.ours()?;
-    let selector = render::service_selector(job, reach);
+    let selector = render::service_selector(observed, reach);
     let publish = render::publish_not_ready(job);
     let drifted = service.selector != selector || service.publish_not_ready != publish;
     drifted.then(|| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::files::{AGENT_SHIM, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE};
-use contract::labels::{JOB_NAME_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
+use contract::labels::{JOB_NAME_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use contract::mpi::HostListSyntax;
 use serde_json::json;
 
@@ -14,10 +14,11 @@ use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
 
 /// The headless Service that names the pods.
-pub(crate) fn service(job: &Job, reach: Reach<'_>) -> Object {
+pub(crate) fn service(observed: &Observed, reach: Reach<'_>) -> Object {
+    let job = &observed.job;
     let mut body = json!({"spec": {
         "clusterIP": "None",
-        "selector": service_selector(job, reach),
+        "selector": service_selector(observed, reach),
         "publishNotReadyAddresses": publish_not_ready(job),
     }});
     if let Reach::Provided { provided, .. } = reach {
@@ -27,15 +28,30 @@ pub(crate) fn service(job: &Job, reach: Reach<'_>) -> Object {
     child(job, Kind::Service, "v1", &job.names.service, body)
 }
 
-/// Launcher and workers alike.
-pub(crate) fn service_selector(job: &Job, reach: Reach<'_>) -> BTreeMap<String, String> {
-    if let Reach::Provided { provided, .. } = reach {
-        return provided.selector.clone();
+/// Launcher and workers alike. By the job's UID too, because a name is reused and other people's pods
+/// may have it in a label; but not while the job has pods of another operator, which lack the UID and
+/// must keep their names.
+pub(crate) fn service_selector(observed: &Observed, reach: Reach<'_>) -> BTreeMap<String, String> {
+    let owner = &observed.job.owner;
+    let mut selector = match reach {
+        Reach::Provided { provided, .. } => provided.selector.clone(),
+        Reach::Ssh { .. } | Reach::Agent { .. } | Reach::Exec { .. } => BTreeMap::from([
+            (OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.to_owned()),
+            (JOB_NAME_LABEL.to_owned(), owner.name.clone()),
+        ]),
+    };
+    if !has_unlabelled_pods(observed) {
+        selector.insert(JOB_UID_LABEL.to_owned(), owner.uid.clone());
     }
-    BTreeMap::from([
-        (OPERATOR_NAME_LABEL.to_owned(), OPERATOR_NAME.to_owned()),
-        (JOB_NAME_LABEL.to_owned(), job.owner.name.clone()),
-    ])
+    selector
+}
+
+fn has_unlabelled_pods(observed: &Observed) -> bool {
+    let uid = &observed.job.owner.uid;
+    let launcher = observed.launcher.ours();
+    let launcher = launcher.map(|launcher| launcher.directives.labels.get(JOB_UID_LABEL));
+    let is_labelled = launcher.is_none_or(|label| label == Some(uid));
+    !is_labelled || observed.workers.iter().any(|pod| !pod.labelled)
 }
 
 /// A launcher that is a host must resolve before it is Ready, or it could not reach itself.

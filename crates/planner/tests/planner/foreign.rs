@@ -1,5 +1,6 @@
 //! Names that others hold, and objects that the API server refuses.
 
+use contract::labels::JOB_UID_LABEL;
 use planner::fixtures::{job, noon_and, world};
 use planner::observed::Slot;
 use planner::{Kind, Observed, Phase, Reason, WaitingOn, plan};
@@ -164,4 +165,52 @@ fn s02_a_job_in_the_operators_namespace_gets_no_object_and_is_told_what_to_do() 
 
     let elsewhere = refused(&|world| world.site.refused_namespace = Some("ops".to_owned()));
     assert!(!plan(&elsewhere).steps.is_empty());
+}
+
+/// Names of jobs are reused, and anybody may write a job's name into a label.
+#[test]
+fn s13_the_service_selects_pods_by_the_uid_of_the_job() {
+    let settled = world(job("demo").workers(2)).settled();
+    let selector = |world: &Observed| {
+        world
+            .service
+            .ours()
+            .expect("it has a Service")
+            .selector
+            .clone()
+    };
+    assert_eq!(selector(&settled)[JOB_UID_LABEL], "uid-demo");
+}
+
+/// Pods of another operator lack the label, and must keep their host names until they are gone.
+#[test]
+fn s13_a_job_that_was_taken_over_keeps_its_host_names() {
+    let taken_over = |change: &dyn Fn(&mut Observed)| {
+        world(job("demo").workers(2)).settled().with(|world| {
+            let Slot::Ours(service) = &mut world.service else {
+                panic!("it has a Service");
+            };
+            service.selector.remove(JOB_UID_LABEL);
+            change(world);
+        })
+    };
+    let worker = taken_over(&|world| world.workers[1].labelled = false);
+    assert!(
+        plan(&worker).steps.is_empty(),
+        "{:?}",
+        deeds(&plan(&worker))
+    );
+    let launcher = taken_over(&|world| {
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            panic!("it has a launcher");
+        };
+        launcher.directives.labels.remove(JOB_UID_LABEL);
+    });
+    assert!(
+        plan(&launcher).steps.is_empty(),
+        "{:?}",
+        deeds(&plan(&launcher))
+    );
+    let all_ours = taken_over(&|_| {});
+    assert_eq!(deeds(&plan(&all_ours)), ["patch Service demo"]);
 }

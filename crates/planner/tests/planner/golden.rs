@@ -57,6 +57,7 @@ fn the_service_names_the_pods_without_an_address() {
             "selector": {
                 "training.kubeflow.org/operator-name": "mpi-operator",
                 "training.kubeflow.org/job-name": "demo",
+                "muster.dev/job-uid": "uid-demo",
             },
             "publishNotReadyAddresses": false,
         },
