@@ -188,6 +188,7 @@ pub fn collection(namespace: &str, resource: &str) -> String {
         "leases" => "/apis/coordination.k8s.io/v1",
         "roles" | "rolebindings" => "/apis/rbac.authorization.k8s.io/v1",
         "statefulsets" => "/apis/apps/v1",
+        "networkpolicies" => "/apis/networking.k8s.io/v1",
         _ => "/api/v1",
     };
     format!("{group}/namespaces/{namespace}/{resource}")

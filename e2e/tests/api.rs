@@ -9,10 +9,12 @@ mod api {
     mod fixture;
     mod flyte;
     mod idle;
+    mod install;
     mod leaders;
     mod lifecycle;
     mod looks;
     mod metrics;
+    mod network_policy;
     mod openmpi;
     mod own_namespace;
     mod refusals;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use planner::job::{HostNames, LauncherKind, Owner, Workers};
 use planner::observed::{
-    AccountSlots, Key, LauncherJob, Observed, Pod, PodGroup, ServiceState, Slot, WorkerSet,
+    AccountSlots, Key, LauncherJob, NetworkPolicyState, Observed, Pod, PodGroup, ServiceState,
+    Slot, WorkerSet,
 };
 use planner::{Action, Job, Keys, Kind, Recorded};
 use serde_json::Value;
@@ -55,6 +56,7 @@ pub(crate) async fn observe(
     let account = names.account(job);
     let launcher = names.launcher(job);
     let worker_set = names.worker_set(job);
+    let network_policy = names.network_policy(job);
     let pod_group = names.pod_group(job);
     let key = names.key_secret(job, key);
     let set_uid = worker_set.ours().map(|set| set.uid.as_str());
@@ -90,6 +92,7 @@ pub(crate) async fn observe(
         config,
         key,
         account,
+        network_policy,
         pod_group,
         worker_set,
         launcher,
@@ -232,6 +235,16 @@ impl NameLookup<'_> {
             HostNames::Service => self.slot(&Kind::Service, &job.names.service, Facts::service),
             HostNames::Pods => Slot::Absent,
         }
+    }
+
+    /// A job that was edited may have asked for one before.
+    fn network_policy(&mut self, job: &Job) -> Slot<NetworkPolicyState> {
+        if !job.isolated && self.owner.generation <= 1 {
+            return Slot::Absent;
+        }
+        let (kind, name) = (Kind::NetworkPolicy, &job.owner.name);
+        self.context.cache.request_kind(&kind);
+        self.slot(&kind, name, Facts::network_policy)
     }
 
     fn pod_group(&mut self, job: &Job) -> Slot<PodGroup> {

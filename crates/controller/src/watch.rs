@@ -56,8 +56,8 @@ pub(crate) fn kinds(gang: Option<&GangScheduler>) -> Vec<Kind> {
         .collect()
 }
 
-/// Kinds that few clusters have. They are watched once a job needs one.
-pub(crate) const RARE_KINDS: [Kind; 1] = [Kind::T9kPodGroup];
+/// Kinds that few clusters have, or few jobs. They are watched once a job needs one.
+pub(crate) const RARE_KINDS: [Kind; 2] = [Kind::T9kPodGroup, Kind::NetworkPolicy];
 
 impl Watch {
     /// Watches children of a kind as soon as a job needs one.
@@ -74,6 +74,7 @@ impl Watch {
             Kind::Service => self.watch_kind::<wire::Service>(kind).await,
             Kind::ConfigMap => self.watch_kind::<wire::ConfigMap>(kind).await,
             Kind::StatefulSet => self.watch_kind::<wire::StatefulSet>(kind).await,
+            Kind::NetworkPolicy => self.watch_kind::<wire::NetworkPolicy>(kind).await,
             Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
                 self.watch_kind::<wire::AccountObject>(kind).await;
             }

@@ -53,7 +53,7 @@ mod user_job;
 pub(crate) use account::AccountObject;
 pub(crate) use job::Job;
 pub(crate) use pod::{Pod, PodFacts, Role};
-pub(crate) use simple::{ConfigMap, PodGroup, Service};
+pub(crate) use simple::{ConfigMap, NetworkPolicy, PodGroup, Service};
 pub(crate) use stateful_set::StatefulSet;
 pub(crate) use user_job::UserJob;
 
@@ -96,6 +96,7 @@ pub(crate) enum Facts {
     Config(observed::ConfigState),
     Pod(PodFacts),
     Job(Box<observed::LauncherJob>),
+    NetworkPolicy(Box<observed::NetworkPolicyState>),
     PodGroup(Box<observed::PodGroup>),
     Account(Box<observed::AccountObject>),
     WorkerSet(Box<observed::WorkerSet>),
@@ -119,6 +120,7 @@ accessors! {
     service: Service => observed::ServiceState,
     config: Config => observed::ConfigState,
     launcher: Job => observed::LauncherJob,
+    network_policy: NetworkPolicy => observed::NetworkPolicyState,
     pod_group: PodGroup => observed::PodGroup,
     account: Account => observed::AccountObject,
     worker_set: WorkerSet => observed::WorkerSet,
@@ -197,6 +199,7 @@ pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error>
         Kind::Pod => read::<Pod>(text),
         Kind::Job => read::<Job>(text),
         Kind::StatefulSet => read::<StatefulSet>(text),
+        Kind::NetworkPolicy => read::<NetworkPolicy>(text),
         Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
         Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
             read::<PodGroup>(text)
@@ -243,6 +246,12 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
             "v1",
             "RoleBinding",
             "rolebindings",
+        ),
+        Kind::NetworkPolicy => (
+            "networking.k8s.io",
+            "v1",
+            "NetworkPolicy",
+            "networkpolicies",
         ),
         Kind::VolcanoPodGroup => ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
         Kind::SchedulerPluginsPodGroup => {

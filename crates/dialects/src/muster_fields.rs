@@ -21,6 +21,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
+    Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
+        => "On: muster creates a NetworkPolicy, so that only pods of the job can connect to its pods, where the cluster's network enforces such policies. Off: it creates none. Off if not set. Has no effect on pods with hostNetwork.";
     Honoured "spec.muster.sshPort": INT32.between(1, 65_535), "2200"
         => "Port of the workers' sshd. The gate connects to it. If not set, the gate tries 22 and 2222.";
     Honoured "spec.muster.startupTimeoutSeconds": INT64.at_least(1), "30"
@@ -44,6 +46,8 @@ pub struct Muster {
     pub gate: String,
     /// `census`: whether hosts are counted at the end.
     pub census: String,
+    /// `networkPolicy`: whether only the job's own pods may connect to its pods.
+    pub network_policy: String,
     /// `sshPort`: where the workers' sshd listens.
     pub ssh_port: Option<i64>,
     /// `startupTimeoutSeconds`: how long the job may take until its program starts.
@@ -68,6 +72,11 @@ impl Muster {
         }
     }
 
+    /// Only pods of the job may connect to its pods.
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.network_policy == ON
+    }
+
     /// How long the job may take until its program starts.
     pub(crate) fn startup_secs(&self) -> Option<u64> {
         within(self.startup_timeout_seconds)
@@ -83,6 +92,7 @@ pub(crate) fn read(reader: &mut Reader, spec: &Place<'_>) -> Muster {
         transport: reader.string(&place.field("transport")),
         gate: reader.string(&place.field("gate")),
         census: reader.string(&place.field("census")),
+        network_policy: reader.string(&place.field("networkPolicy")),
         ssh_port: reader.int32(&place.field("sshPort")),
         startup_timeout_seconds: reader.integer(&place.field("startupTimeoutSeconds"), i64::MAX),
     }
@@ -98,6 +108,7 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
         ),
         ("gate", &muster.gate, &[ON, OFF]),
         ("census", &muster.census, &[ON, OFF]),
+        ("networkPolicy", &muster.network_policy, &[ON, OFF]),
     ] {
         if !value.is_empty() && !words.contains(&value.as_str()) {
             let path = format!("spec.muster.{name}");

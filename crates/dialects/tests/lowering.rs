@@ -46,6 +46,7 @@ fn printed(job: &Job) -> String {
         launcher,
         workers,
         lifecycle,
+        isolated,
         gang,
         reports_pods,
     } = job;
@@ -59,7 +60,7 @@ fn printed(job: &Job) -> String {
         "\
 {owner:?}
 {names:?}
-{mpi:?} slots {slots} elastic {elastic} reports pods {reports_pods}
+{mpi:?} slots {slots} elastic {elastic} isolated {isolated} reports pods {reports_pods}
 {lifecycle:?}
 {gang:?}
 launcher {kind:?} {start:?} host {host:?}

@@ -25,6 +25,7 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
         "Namespace" => simple::default_namespace(object),
         "Secret" => simple::default_secret(object),
         "RoleBinding" | "ClusterRoleBinding" => simple::default_binding(object),
+        "NetworkPolicy" => simple::default_network_policy(object),
         "PriorityClass" => simple::default_priority_class(object),
         "CustomResourceDefinition" => definition::default(object),
         _ => {}

@@ -85,7 +85,12 @@ impl Resource {
         self.custom.is_some()
             || matches!(
                 self.kind.as_str(),
-                "Pod" | "Job" | "StatefulSet" | "CustomResourceDefinition" | "PriorityClass"
+                "Pod"
+                    | "Job"
+                    | "StatefulSet"
+                    | "CustomResourceDefinition"
+                    | "NetworkPolicy"
+                    | "PriorityClass"
             )
     }
 }

@@ -127,6 +127,8 @@ pub enum Kind {
     Role,
     /// rbac.authorization.k8s.io/v1
     RoleBinding,
+    /// networking.k8s.io/v1
+    NetworkPolicy,
     /// scheduling.volcano.sh/v1beta1
     VolcanoPodGroup,
     /// scheduling.x-k8s.io/v1alpha1
@@ -156,6 +158,7 @@ impl Kind {
             Self::ServiceAccount => "ServiceAccount",
             Self::Role => "Role",
             Self::RoleBinding => "RoleBinding",
+            Self::NetworkPolicy => "NetworkPolicy",
             Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
                 "PodGroup"
             }

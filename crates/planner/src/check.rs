@@ -39,6 +39,12 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 {
                     granted(observed, &merge["rules"], &mut found);
                 }
+                if *kind == Kind::NetworkPolicy
+                    && matches!(action, Action::Delete { .. })
+                    && observed.job.isolated
+                {
+                    found.push("a job is opened that asks for a NetworkPolicy".to_owned());
+                }
                 let counted = observed.recorded.replaced.as_ref() == Some(uid);
                 if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod && !counted {
                     removed(observed, [name].into_iter(), &mut found);
@@ -107,6 +113,12 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         Kind::RoleBinding => observed.account.binding.is_absent(),
         Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
             observed.pod_group.is_absent()
+        }
+        Kind::NetworkPolicy => {
+            if !job.isolated {
+                found.push(format!("{what} {name} is created but was not asked for"));
+            }
+            observed.network_policy.is_absent()
         }
         Kind::StatefulSet => {
             if matches!(job.workers, Workers::Pods(_)) {
@@ -288,6 +300,10 @@ fn own_uids(observed: &Observed) -> BTreeSet<&str> {
         observed.service.ours().map(|child| child.uid.as_str()),
         observed.config.ours().map(|child| child.uid.as_str()),
         observed.pod_group.ours().map(|child| child.uid.as_str()),
+        observed
+            .network_policy
+            .ours()
+            .map(|child| child.uid.as_str()),
         observed.launcher.ours().map(|child| child.uid.as_str()),
         observed.worker_set.ours().map(|child| child.uid.as_str()),
         observed.key.ours().map(|child| child.uid.as_str()),

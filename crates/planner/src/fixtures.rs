@@ -64,6 +64,7 @@ pub fn job(name: &str) -> Job {
             clean_up: CleanUp::Nothing,
             end: End::WithLauncher(Limits::NONE),
         },
+        isolated: false,
         gang: Gang::default(),
         reports_pods: false,
     }

@@ -45,6 +45,8 @@ pub struct Job {
     pub workers: Workers,
     /// When the job ends, and what stays then.
     pub lifecycle: Lifecycle,
+    /// Only pods of the job may connect to its pods.
+    pub isolated: bool,
     /// What a gang scheduler is told; used only where there is one.
     pub gang: Gang,
     /// The status lists every pod.

@@ -32,6 +32,8 @@ pub struct Observed {
     pub key: Slot<Key>,
     /// The job's account with the API server; looked at only where the job has one.
     pub account: AccountSlots,
+    /// The NetworkPolicy; looked at only where the job asks for one, or did.
+    pub network_policy: Slot<NetworkPolicyState>,
     /// The PodGroup; looked at only where the site has a gang scheduler.
     pub pod_group: Slot<PodGroup>,
     /// The workers' StatefulSet, where they have one.
@@ -64,6 +66,7 @@ impl Observed {
             config: Slot::Absent,
             account: AccountSlots::default(),
             key: Slot::Absent,
+            network_policy: Slot::Absent,
             pod_group: Slot::Absent,
             worker_set: Slot::Absent,
             launcher: Slot::Absent,
@@ -156,6 +159,15 @@ pub struct AccountObject {
     pub rules: Value,
     /// Of a RoleBinding: its `subjects` as they stand, or null.
     pub subjects: Value,
+}
+
+/// What matters of the NetworkPolicy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkPolicyState {
+    /// UID, for patches and deletes.
+    pub uid: String,
+    /// Its spec as it stands.
+    pub spec: Value,
 }
 
 /// What matters of the PodGroup.

@@ -29,6 +29,7 @@ mod hosts;
 mod identity;
 mod launcher;
 mod merge_patch;
+mod network_policy;
 mod pods;
 mod retry;
 mod situation;
@@ -78,7 +79,11 @@ fn steps(situation: &Situation<'_>) -> Vec<Vec<Action>> {
 fn suspend(observed: &Observed, reach: Option<Reach<'_>>) -> Vec<Vec<Action>> {
     let (objects, launcher) = match reach {
         Some(reach) => (
-            identity::ensure(observed, reach),
+            [
+                identity::ensure(observed, reach),
+                network_policy::ensure(observed),
+            ]
+            .concat(),
             launcher::align(observed, reach),
         ),
         None => (Vec::new(), launcher::stop(observed)),
@@ -98,6 +103,7 @@ fn suspend(observed: &Observed, reach: Option<Reach<'_>>) -> Vec<Vec<Action>> {
 fn run(observed: &Observed, reach: Reach<'_>, outcome: Option<&Outcome>) -> Vec<Vec<Action>> {
     let objects = [
         identity::ensure(observed, reach),
+        network_policy::ensure(observed),
         account::ensure(observed),
         gang::ensure(observed),
     ];

@@ -13,6 +13,7 @@ pub(crate) mod exec;
 pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher;
+pub(crate) mod network_policy;
 pub(crate) mod pod;
 pub(crate) mod pod_group;
 mod sidecar;

@@ -11,12 +11,13 @@ use dialects::{RESOURCES, Resource};
 pub(crate) const FILE: &str = "muster.yaml";
 
 /// What comes after namespace and CRDs; what others refer to comes first.
-const REST: [&str; 6] = [
+const REST: [&str; 7] = [
     "base/service-account.yaml",
     "base/cluster-role.yaml",
     "base/lease-role.yaml",
     "base/bindings.yaml",
     "base/user-roles.yaml",
+    "base/network-policy.yaml",
     "base/deployment.yaml",
 ];
 

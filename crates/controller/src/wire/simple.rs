@@ -1,18 +1,30 @@
-//! Services, ConfigMaps and PodGroups: few per job, read part by part.
+//! Services, ConfigMaps, NetworkPolicies and PodGroups: few per job, read part by part.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::observed;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, assemble, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble, lean_metadata, uid};
 
 /// core/v1 Service.
 pub(crate) type Service = RawObject<Part<ServiceSpec>, IgnoredAny>;
 /// core/v1 ConfigMap.
 pub(crate) type ConfigMap = RawObject<IgnoredAny, IgnoredAny, Part<BTreeMap<String, String>>>;
+/// networking.k8s.io/v1 NetworkPolicy.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct NetworkPolicy {
+    #[serde(deserialize_with = "lean_metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+}
+
+dynamic_resource!(NetworkPolicy);
+
 /// A PodGroup of any scheduler.
 pub(crate) type PodGroup = RawObject<Value, IgnoredAny>;
 
@@ -49,6 +61,16 @@ impl IntoChild for ConfigMap {
             uid: uid(&self.metadata),
             data: self.data.or_default(),
         });
+        assemble(&self.metadata, facts)
+    }
+}
+
+impl IntoChild for NetworkPolicy {
+    fn child(self) -> Child {
+        let facts = Facts::NetworkPolicy(Box::new(observed::NetworkPolicyState {
+            uid: uid(&self.metadata),
+            spec: self.spec,
+        }));
         assemble(&self.metadata, facts)
     }
 }

@@ -127,6 +127,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
             },
             end: End::OnDeletion,
         },
+        isolated: false,
         gang: Gang::default(),
         reports_pods: true,
     }

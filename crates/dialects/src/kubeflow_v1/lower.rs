@@ -134,6 +134,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         }),
         lifecycle: hub::lifecycle(job, limits),
         gang: hub::gang(job),
+        isolated: spec.muster.is_isolated(),
         reports_pods: false,
     }
 }

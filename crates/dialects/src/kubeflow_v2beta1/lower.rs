@@ -116,6 +116,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         workers: Workers::Pods(hub::workers(job, worker, BTreeMap::new(), access)),
         lifecycle: hub::lifecycle(job, hub::limits(job)),
         gang: hub::gang(job),
+        isolated: spec.muster.is_isolated(),
         reports_pods: false,
     }
 }

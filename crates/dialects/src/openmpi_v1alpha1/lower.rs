@@ -323,6 +323,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
                 ..Limits::NONE
             }),
         },
+        isolated: false,
         gang: Gang::default(),
         reports_pods: false,
     }

@@ -170,6 +170,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
             }),
         },
         gang: gang(spec.t9k_scheduler.as_ref()),
+        isolated: muster.is_isolated(),
         reports_pods: true,
     }
 }

@@ -271,6 +271,31 @@ pub(crate) fn validate_lease(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The items of a list, if it is there.
+fn list_mut<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
+    let list = object.get_mut(field).and_then(Value::as_array_mut);
+    list.into_iter().flatten()
+}
+
+/// A NetworkPolicy.
+pub(crate) fn default_network_policy(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
+        return;
+    };
+    for rules in ["ingress", "egress"] {
+        for rule in list_mut(spec, rules) {
+            for port in list_mut(rule, "ports") {
+                fill(port, "protocol", "TCP");
+            }
+        }
+    }
+    if items(&spec["policyTypes"]).is_empty() {
+        let egress = (!items(&spec["egress"]).is_empty()).then_some("Egress");
+        let types: Vec<&str> = std::iter::once("Ingress").chain(egress).collect();
+        spec["policyTypes"] = json!(types);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

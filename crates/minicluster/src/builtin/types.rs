@@ -58,6 +58,7 @@ const RBAC: &[Row] = &[
         false,
     ),
 ];
+const NETWORKING: &[Row] = &[("NetworkPolicy", "networkpolicies", &["netpol"], true, false)];
 const SCHEDULING: &[Row] = &[("PriorityClass", "priorityclasses", &["pc"], false, false)];
 const EXTENSIONS: &[Row] = &[(
     "CustomResourceDefinition",
@@ -68,7 +69,7 @@ const EXTENSIONS: &[Row] = &[(
 )];
 
 /// Group, where its types are, its kinds.
-const GROUPS: [(&str, &str, &[Row]); 8] = [
+const GROUPS: [(&str, &str, &[Row]); 9] = [
     ("", "io.k8s.api.core.v1", CORE),
     ("batch", "io.k8s.api.batch.v1", BATCH),
     ("apps", "io.k8s.api.apps.v1", APPS),
@@ -79,6 +80,7 @@ const GROUPS: [(&str, &str, &[Row]); 8] = [
         COORDINATION,
     ),
     ("rbac.authorization.k8s.io", "io.k8s.api.rbac.v1", RBAC),
+    ("networking.k8s.io", "io.k8s.api.networking.v1", NETWORKING),
     ("scheduling.k8s.io", "io.k8s.api.scheduling.v1", SCHEDULING),
     (
         "apiextensions.k8s.io",

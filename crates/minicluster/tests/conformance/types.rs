@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use crate::arms::Arm as _;
 
 const OURS: &str = include_str!("../../src/builtin/types.json");
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "api/v1",
     "apis/batch/v1",
     "apis/apps/v1",
     "apis/events.k8s.io/v1",
     "apis/coordination.k8s.io/v1",
     "apis/rbac.authorization.k8s.io/v1",
+    "apis/networking.k8s.io/v1",
     "apis/scheduling.k8s.io/v1",
     "apis/apiextensions.k8s.io/v1",
 ];

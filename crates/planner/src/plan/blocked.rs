@@ -86,6 +86,11 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
             key.unwrap_or_default(),
         ),
         (observed.pod_group.is_foreign(), gang, &names.pod_group),
+        (
+            observed.network_policy.is_foreign(),
+            job.isolated.then_some(Kind::NetworkPolicy),
+            &job.owner.name,
+        ),
     ];
     let taken = |(is_foreign, kind, name): (bool, Option<Kind>, &str)| {
         let kind = kind.filter(|_| is_foreign)?;

@@ -168,7 +168,6 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
                 message,
             )
         }
-        Block::Refused(refusal) => refused(situation, refusal),
         Block::Namespace => {
             let message = format!(
                 "jobs in {}, the operator's own namespace, are refused, because their pods could use the \
@@ -179,6 +178,7 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
             let reason = Some(Reason::NamespaceNotAllowed);
             (WaitingOn::Namespace, reason, message)
         }
+        Block::Refused(refusal) => refused(situation, refusal),
         Block::NoAgent => {
             let what = match &job.workers {
                 Workers::Pods(WorkerPods {

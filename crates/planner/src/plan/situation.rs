@@ -2,7 +2,7 @@
 //! what is left to clean up, and from these the phase. Decides no action.
 
 use super::blocked::{self, Block};
-use super::{account, cleanup, pods, verdict};
+use super::{account, cleanup, network_policy, pods, verdict};
 use crate::action::Action;
 use crate::job::HostNames;
 use crate::observed::{Observed, PodPhase};
@@ -105,5 +105,10 @@ fn is_prepared(observed: &Observed) -> bool {
     let job = &observed.job;
     let has_service = job.host_names() == HostNames::Pods || observed.service.ours().is_some();
     let has_key = job.keys(&observed.site).is_none() || observed.key.ours().is_some();
-    has_service && has_key && observed.config.ours().is_some() && account::exists(observed)
+    let has_config = observed.config.ours().is_some();
+    has_service
+        && has_key
+        && has_config
+        && account::exists(observed)
+        && network_policy::exists(observed)
 }

@@ -28,6 +28,7 @@ mod golden;
 mod hostile_text;
 mod hosts;
 mod launcher;
+mod network_policy;
 mod own_pods;
 mod parts;
 mod pods;

@@ -24,11 +24,12 @@ fn jobs() -> impl Strategy<Value = Job> {
     let gang = prop::option::weighted(0.1, Just(GangScheduler::T9k));
     let parts = (launchers(), accesses(), lifecycles());
     let workers = (0..4_u32, restarts());
-    (mpi, host, start, gang, parts, workers, any::<bool>()).prop_map(
-        |(mpi, host, start, gang, (kind, access, lifecycle), (workers, restart), elastic)| {
+    (mpi, host, start, gang, parts, workers, any::<[bool; 2]>()).prop_map(
+        |(mpi, host, start, gang, (kind, access, lifecycle), (workers, restart), flags)| {
             let job = access(job("demo").workers(workers));
             job.with(|job| {
-                (job.mpi, job.elastic, job.gang.scheduler) = (mpi, elastic, gang);
+                (job.mpi, job.gang.scheduler) = (mpi, gang);
+                [job.elastic, job.isolated] = flags;
                 (job.launcher.kind, job.launcher.start) = (kind, start);
                 (job.launcher.host, job.lifecycle) = (host, lifecycle);
                 if let Workers::Pods(workers) = &mut job.workers {
