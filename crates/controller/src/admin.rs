@@ -15,7 +15,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 use crate::cache::Cache;
 use crate::metrics::{self, Metrics};
@@ -24,6 +25,12 @@ use crate::metrics::{self, Metrics};
 const RENEWAL_MAX: Duration = Duration::from_secs(35);
 /// A connection without a request is closed after this long.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection is closed after this long, whatever it does: somebody who reads one byte a minute must
+/// not keep it.
+const CONNECTION_MAX: Duration = Duration::from_secs(60);
+/// Connections to one port at once: the kubelet and a few scrapers need no more, and each costs memory
+/// and a file descriptor. More wait until one is closed.
+const CONNECTIONS_MAX: usize = 32;
 
 /// What the probes report.
 #[derive(Debug, Default)]
@@ -122,7 +129,10 @@ async fn accept<F>(listener: TcpListener, answer: F)
 where
     F: Fn(&Request<Incoming>) -> Answer + Clone + Send + 'static,
 {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        let slot = Arc::clone(&slots).acquire_owned().await;
+        let slot = slot.expect("the semaphore is never closed");
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
@@ -137,9 +147,11 @@ where
             .header_read_timeout(HEADER_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a probe's connection ended early");
+            match timeout(CONNECTION_MAX, connection).await {
+                Ok(Ok(())) | Err(_) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a probe's connection ended early"),
             }
+            drop(slot);
         });
     }
 }
@@ -213,8 +225,45 @@ fn text(status: StatusCode, body: &'static str) -> Answer {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
 
     use super::*;
+
+    async fn first_line(stream: &mut TcpStream) -> String {
+        let request = b"GET /healthz HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).await.expect("the port listens");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer).await;
+        read.expect("the answer is text");
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Nobody who opens connections and says nothing makes the operator hold more than a few, and the
+    /// probes are answered again when those time out.
+    #[tokio::test]
+    async fn s09_silent_connections_are_few_and_do_not_stay() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let health = Arc::new(Health::default());
+        tokio::spawn(accept(listener, move |request| {
+            health_answer(&health, request)
+        }));
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            silent.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        let mut probe = TcpStream::connect(address).await.expect("it listens");
+        let late = timeout(Duration::from_millis(300), first_line(&mut probe)).await;
+        assert!(late.is_err(), "{late:?}");
+        silent.pop();
+        let mut answer = String::new();
+        let read = timeout(Duration::from_secs(5), probe.read_to_string(&mut answer)).await;
+        read.expect("a closed connection makes room")
+            .expect("the answer is text");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 
     async fn ask(health: &Health, path: &str) -> (u16, String) {
         let request = Request::builder().uri(path).body(()).unwrap();
