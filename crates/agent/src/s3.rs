@@ -6,17 +6,18 @@ mod client;
 mod sign;
 mod xml;
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use address::Address;
 use client::{Client, S3Error};
+
+use crate::beneath::{self, Beneath};
 
 /// How often a request is made that fails for a reason that may pass.
 const TRIES: u32 = 5;
@@ -59,7 +60,7 @@ impl Store {
     /// Makes a file below the directory from every object below the address.
     pub(crate) fn download(&self, from: &str, to: &Path, stop: ShouldStop<'_>) -> Result<Tally> {
         let from = Address::of(from)?;
-        fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+        let directory = Beneath::create(to)?;
         let prefix = from.prefix();
         let mut tally = Tally::default();
         let mut token = None;
@@ -71,8 +72,8 @@ impl Store {
                 if name.is_empty() || name.ends_with('/') {
                     continue; // consoles make objects of this kind to show folders
                 }
-                let file = inside(to, name)?;
-                tally.bytes += retry(|| self.fetch(&from.bucket, &key, &file))?;
+                check_name(name)?;
+                tally.bytes += retry(|| self.fetch(&from.bucket, &key, &directory, name))?;
                 tally.files += 1;
             }
             token = page.next;
@@ -86,21 +87,11 @@ impl Store {
         Ok(tally)
     }
 
-    /// Writes under another name until the file is complete, so that nobody reads half of it.
-    fn fetch(&self, bucket: &str, key: &str, file: &Path) -> Result<u64> {
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        let mut draft = file.as_os_str().to_owned();
-        draft.push(".part");
-        let draft = PathBuf::from(draft);
-        let mut part =
-            File::create(&draft).with_context(|| format!("cannot make {}", draft.display()))?;
-        let bytes = self.client.get(bucket, key, &mut part);
-        let bytes = bytes.with_context(|| format!("object {key}"))?;
-        fs::rename(&draft, file).with_context(|| format!("cannot make {}", file.display()))?;
-        Ok(bytes)
+    fn fetch(&self, bucket: &str, key: &str, to: &Beneath, name: &str) -> Result<u64> {
+        to.write(name, |file| {
+            let bytes = self.client.get(bucket, key, file);
+            bytes.with_context(|| format!("object {key}"))
+        })
     }
 
     /// Makes an object below the address from every file of the directory, or from the one file.
@@ -114,76 +105,36 @@ impl Store {
     ) -> Result<Tally> {
         let to = Address::of(to)?;
         let prefix = to.prefix();
-        let mut files = Vec::new();
-        if from.is_dir() {
-            collect(from, "", except, &mut files, &mut BTreeSet::new())?;
-        } else {
-            let name = from.file_name().and_then(|name| name.to_str());
-            let name = name.context("its name is not UTF-8")?;
-            files.push((name.to_owned(), from.to_owned()));
-        }
         let mut tally = Tally::default();
-        for (name, file) in files {
+        let mut send = |name: &str, open: &dyn Fn() -> Result<File>| -> Result<()> {
             ensure!(!stop(), "this pod was told to end");
             let key = format!("{prefix}{name}");
-            let bytes = retry(|| self.client.put(&to.bucket, &key, &file));
-            tally.bytes += bytes.with_context(|| format!("file {}", file.display()))?;
+            let bytes = retry(|| self.client.put(&to.bucket, &key, &open()?));
+            tally.bytes += bytes.with_context(|| format!("file {name}"))?;
             tally.files += 1;
+            Ok(())
+        };
+        match Beneath::open(from)? {
+            Some(directory) => {
+                for name in directory.files(except)? {
+                    send(&name, &|| directory.read(&name))?;
+                }
+            }
+            None => {
+                let name = from.file_name().and_then(|name| name.to_str());
+                let name = name.context("its name is not UTF-8")?;
+                send(name, &|| beneath::open_file(from))?;
+            }
         }
         Ok(tally)
     }
 }
 
-/// A file below the directory, whatever somebody called an object.
-fn inside(directory: &Path, name: &str) -> Result<PathBuf> {
+/// Whatever somebody called an object, the file that it becomes is below the directory.
+fn check_name(name: &str) -> Result<()> {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
     if !Path::new(name).components().all(plain) || name.contains('\0') {
-        bail!(
-            "the object {name:?} would become a file outside of {}",
-            directory.display()
-        );
-    }
-    Ok(directory.join(name))
-}
-
-/// Files by their names below the directory, in order. Follows links, but enters each directory once.
-fn collect(
-    directory: &Path,
-    prefix: &str,
-    except: &str,
-    files: &mut Vec<(String, PathBuf)>,
-    seen: &mut BTreeSet<PathBuf>,
-) -> Result<()> {
-    let unreadable = || format!("cannot read {}", directory.display());
-    let real = fs::canonicalize(directory).with_context(unreadable)?;
-    if !seen.insert(real) {
-        return Ok(());
-    }
-    let entries = fs::read_dir(directory).with_context(unreadable)?;
-    let mut entries = entries
-        .collect::<Result<Vec<_>, _>>()
-        .with_context(unreadable)?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let (path, name) = (entry.path(), entry.file_name());
-        let Some(name) = name.to_str() else {
-            bail!(
-                "the name of {} is not UTF-8, so no object can have it",
-                path.display()
-            );
-        };
-        let Ok(about) = fs::metadata(&path) else {
-            eprintln!(
-                "muster-agent: {} is a broken link and is left out",
-                path.display()
-            );
-            continue;
-        };
-        if about.is_dir() && name != except {
-            collect(&path, &format!("{prefix}{name}/"), except, files, seen)?;
-        } else if about.is_file() {
-            files.push((format!("{prefix}{name}"), path));
-        }
+        bail!("the object {name:?} would become a file outside of its directory");
     }
     Ok(())
 }
@@ -227,13 +178,9 @@ mod tests {
 
     #[test]
     fn no_object_becomes_a_file_elsewhere() {
-        let directory = Path::new("/data/in");
-        assert_eq!(
-            inside(directory, "a/b").ok(),
-            Some(PathBuf::from("/data/in/a/b"))
-        );
+        assert!(check_name("a/b").is_ok());
         for name in ["../a", "a/../../b", "/etc/passwd", "./a/..", "a\0b"] {
-            assert!(inside(directory, name).is_err(), "{name:?}");
+            assert!(check_name(name).is_err(), "{name:?}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use contract::files::{self, INIT_FAILED_WORDS};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::beneath::Beneath;
 use crate::poll::poll;
 use crate::signals::Signals;
 use crate::{s3, settings, termination_log};
@@ -42,12 +44,14 @@ struct Options {
 pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     let options = Options::parse(words)?;
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
-    let files = std::env::current_dir()?.join(&options.signal_dir);
-    fs::create_dir_all(&files).with_context(|| format!("cannot make {}", files.display()))?;
+    let files = Beneath::create(Path::new(&options.signal_dir))?;
     // The worker's script looks for files of these names.
     let tell = |what: &str, why: &str| {
-        let file = files.join(what);
-        fs::write(&file, why).with_context(|| format!("cannot write {}", file.display()))
+        let written = files.write(what, |file| {
+            file.write_all(why.as_bytes())?;
+            Ok(0)
+        });
+        written.map(drop)
     };
     let (exit, why) = match attend(&options, &signals, || tell(MAY_START, "")) {
         Ok(exit) => (exit, String::new()),

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -157,14 +156,13 @@ impl Client {
     }
 
     /// Makes an object from a file. Returns its length.
-    pub(super) fn put(&self, bucket: &str, key: &str, path: &Path) -> Result<u64> {
-        let file = File::open(path)?;
+    pub(super) fn put(&self, bucket: &str, key: &str, file: &File) -> Result<u64> {
         let length = file.metadata()?.len();
         if length <= PART_BYTES {
-            let part = Part::new(&file, 0, length)?;
+            let part = Part::new(file, 0, length)?;
             self.ask(Operation::new("PUT", bucket, key), Some(&part))?;
         } else {
-            self.put_in_parts(bucket, key, &file, length)?;
+            self.put_in_parts(bucket, key, file, length)?;
         }
         Ok(length)
     }

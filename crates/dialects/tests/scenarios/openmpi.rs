@@ -524,8 +524,39 @@ fn a23_user_and_group_are_those_of_every_pod() {
     for pod in ["openmpi-master", "openmpi-worker-0"] {
         assert_eq!(run.pod(pod)["securityContext"], wanted);
     }
-    let sidecar = &run.pod("openmpi-worker-0")["containers"][1];
-    assert!(sidecar.get("securityContext").is_none());
+    let sidecar = &run.pod("openmpi-worker-0")["containers"][1]["securityContext"];
+    assert_eq!(sidecar["runAsNonRoot"], true);
+    assert_eq!(sidecar["capabilities"], json!({"drop": ["ALL"]}));
+    assert!(sidecar.get("runAsUser").is_none());
+}
+
+/// It copies files of any user, as long as the job names no user, and can do nothing else.
+#[test]
+fn s12_the_sidecar_has_one_of_roots_powers_at_most() {
+    for user in [json!({}), json!({"runAsUser": 0})] {
+        let run = created(with(user));
+        let pod = run.pod("openmpi-worker-0");
+        let wanted = json!({
+            "runAsUser": 0,
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]},
+            "readOnlyRootFilesystem": true,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        });
+        assert_eq!(pod["containers"][1]["securityContext"], wanted);
+    }
+    let run = created(with(json!({"controllerImage": "mine:1"})));
+    let own = &run.pod("openmpi-worker-0")["containers"][1];
+    assert!(own.get("securityContext").is_none(), "{own}");
+}
+
+#[test]
+fn s02_an_account_that_the_user_names_gets_no_rights() {
+    let run = created(with(json!({"serviceAccountName": "default"})));
+    for kind in [Kind::ServiceAccount, Kind::Role, Kind::RoleBinding] {
+        assert!(run.made(kind).is_empty());
+    }
+    assert_eq!(run.pod("openmpi-master")["serviceAccountName"], "default");
 }
 
 #[test]

@@ -139,6 +139,25 @@ fn literal(words: &str) -> String {
     words.replace('$', "$$")
 }
 
+/// The sidecar may copy files and nothing else. Without a user of the job's own it is root: what the job
+/// wrote is to be uploaded, whoever its image's user is. Of root's powers it keeps the one for that.
+fn confined(user: Option<i64>) -> Value {
+    let mut context = json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    match user {
+        Some(1..) => context["runAsNonRoot"] = true.into(),
+        Some(_) | None => {
+            context["runAsUser"] = 0.into();
+            context["capabilities"]["add"] = json!(["DAC_OVERRIDE"]);
+        }
+    }
+    context
+}
+
 fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
     let given = &wanted.job.spec;
     let mut limits = Map::new();
@@ -208,10 +227,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
             // On the network of a node, a pod does not have its own name.
             let name = json!({"fieldRef": {"fieldPath": "metadata.name"}});
             container["env"] = json!([{"name": env::POD, "valueFrom": name}]);
-            if given.run_as_user.is_none() {
-                // What the job wrote is to be uploaded, whoever its image's user is.
-                container["securityContext"] = json!({"runAsUser": 0});
-            }
+            container["securityContext"] = confined(given.run_as_user);
         }
     }
     if let Some(secret) = &given.s3_secret {
