@@ -21,6 +21,7 @@ mod api {
     mod suspension;
     mod t9k;
     mod takeover;
+    mod template_policy;
     mod thrift;
     mod versions;
 }

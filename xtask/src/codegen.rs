@@ -1,7 +1,8 @@
-//! Writes the generated files: the CRD of each resource, the one-file install, and the tables of
-//! docs/dialects.md. Decides which files there are and whether they are up to date. The lists of fields
+//! Writes the generated files: the CRD of each resource, the one-file install, the admission policies, and
+//! the tables of docs/dialects.md. Decides which files there are and whether they are up to date. The lists of fields
 //! that they are made from are in `crates/dialects`.
 
+mod admission;
 mod install;
 mod page;
 mod pod_template;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         deploy.join(install::FILE),
         install::text(&deploy, &installed)?,
     ));
+    files.push((deploy.join(admission::FILE), admission::text()?));
     let page = root.join(page::FILE);
     let prose = fs::read_to_string(&page).with_context(|| format!("cannot read {}", page::FILE))?;
     files.push((page, page::text(&prose)));
