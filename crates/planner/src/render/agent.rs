@@ -38,7 +38,7 @@ pub(crate) fn port(job: &Job, index: u32) -> u16 {
 
 /// Makes a worker serve.
 pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
-    without_token(draft);
+    draft.without_token();
     certificates(job, &SERVER_FILES, draft);
     install(image, draft);
 
@@ -87,7 +87,7 @@ pub(crate) fn launch(
     gated: bool,
     draft: &mut Draft,
 ) {
-    without_token(draft);
+    draft.without_token();
     certificates(job, &CLIENT_FILES, draft);
     hosts(draft);
     for (name, value) in mpi::agent_variables(job, site, login) {
@@ -223,19 +223,6 @@ fn certificates(job: &Job, files: &[&str; 2], draft: &mut Draft) {
     draft.mount(TLS_VOLUME, TLS_MOUNT_PATH);
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
     draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
-}
-
-/// No token: a program of the job needs the API server only if its template asks for an account.
-fn without_token(draft: &mut Draft) {
-    let spec = &mut draft.spec;
-    let asked = [
-        "automountServiceAccountToken",
-        "serviceAccountName",
-        "serviceAccount",
-    ];
-    if !asked.iter().any(|key| spec.contains_key(*key)) {
-        spec.insert("automountServiceAccountToken".to_owned(), false.into());
-    }
 }
 
 /// Ours comes last: the user's own init containers need not wait for the workers.

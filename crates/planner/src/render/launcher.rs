@@ -77,6 +77,7 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
             agent::launch(job, site, login, image, gated, &mut draft);
         }
         Reach::Ssh { login, gate } => {
+            draft.without_token();
             draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
             draft.ssh_key(job, login);
             for (name, value) in mpi::ssh_variables(job, site, OverSsh::First) {

@@ -137,6 +137,19 @@ impl Draft {
         self.mount(SSH_VOLUME, &login.ssh_mount_path);
     }
 
+    /// No token: a program of the job needs the API server only if its template asks for an account.
+    pub(crate) fn without_token(&mut self) {
+        let asked = [
+            "automountServiceAccountToken",
+            "serviceAccountName",
+            "serviceAccount",
+        ];
+        if !asked.iter().any(|key| self.spec.contains_key(*key)) {
+            let key = "automountServiceAccountToken".to_owned();
+            self.spec.insert(key, false.into());
+        }
+    }
+
     /// Appends a variable, unless the user has one of that name.
     pub(crate) fn default_variable(&mut self, name: &str, value: &str) {
         let given = list(self.main_container(), "env").iter();

@@ -82,6 +82,7 @@ fn drop_bare_args(draft: &mut pod::Draft) {
 }
 
 fn serve_ssh(job: &Job, login: &Login, draft: &mut pod::Draft) {
+    draft.without_token();
     draft.ssh_key(job, login);
     let container = draft.main_container();
     if is_silent(container, "command") && is_silent(container, "args") {

@@ -129,6 +129,7 @@ fn a_worker_runs_sshd_under_its_own_name() {
                 "volumeMounts": [{"name": "ssh-auth", "mountPath": "/root/.ssh"}],
             }],
             "volumes": [key_volume()],
+            "automountServiceAccountToken": false,
         },
     });
     assert_eq!(
@@ -157,6 +158,7 @@ fn the_launcher_job_finds_the_hosts_with_open_mpi_4_and_5() {
                     "hostname": "demo-launcher",
                     "subdomain": "demo",
                     "restartPolicy": "OnFailure",
+                    "automountServiceAccountToken": false,
                     "containers": [{
                         "name": "main",
                         "image": "pi",

@@ -232,3 +232,30 @@ fn a_template_of_any_shape_is_rendered_without_a_panic() {
         );
     }
 }
+
+/// A worker that was broken into must not speak for the namespace's default account.
+#[test]
+fn s03_over_ssh_pods_have_a_token_only_if_their_template_asks_for_it() {
+    let plain = job("demo").workers(1);
+    let specs = |job: Job| {
+        let launcher = launcher(job.clone())["spec"]["template"]["spec"].clone();
+        [launcher, worker(job, 0)["spec"].clone()]
+    };
+    for spec in specs(plain.clone()) {
+        assert_eq!(spec["automountServiceAccountToken"], false);
+    }
+    for (key, value) in [
+        ("serviceAccountName", json!("mine")),
+        ("serviceAccount", json!("mine")),
+        ("automountServiceAccountToken", json!(true)),
+    ] {
+        let asked = plain.clone().with(|job| {
+            job.launcher.role.template["spec"][key] = value.clone();
+            job.worker_role().template["spec"][key] = value.clone();
+        });
+        for spec in specs(asked) {
+            let token = spec.get("automountServiceAccountToken");
+            assert!(token.is_none_or(|token| *token == true), "{key}");
+        }
+    }
+}
