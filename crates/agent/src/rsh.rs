@@ -67,6 +67,7 @@ impl Shim {
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
+            reports: 0,
         };
         Self {
             call,
@@ -92,12 +93,19 @@ impl Shim {
         self.note(State::Started);
         let reads_input = !self.call.no_stdin;
         let end = session::run(stream, &signals, reads_input, |event| {
-            match event {
+            let is_news = match event {
                 WorkerEvent::Rank(rank, state) => self.record.saw(rank, state),
-                WorkerEvent::RankCount(count) => self.record.rank_count = count,
-                WorkerEvent::Failed(ending) => self.record.state = State::Ended(ending),
+                WorkerEvent::RankCount(count) => self.record.counted(count),
+                WorkerEvent::Failed(ending) => {
+                    let state = State::Ended(ending);
+                    let is_first = !matches!(self.record.state, State::Ended(_));
+                    self.record.state = state;
+                    is_first
+                }
+            };
+            if is_news {
+                self.write();
             }
-            self.write();
         });
         self.conclude(end)
     }

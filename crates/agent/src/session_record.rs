@@ -47,6 +47,9 @@ pub(crate) struct SessionRecord {
     pub(crate) ranks: BTreeMap<u32, RankState>,
     /// Those of them that failed, in the order in which that was heard of.
     pub(crate) failed: Vec<Failed>,
+    /// Reports of the worker that were heeded.
+    #[serde(skip)]
+    pub(crate) reports: u32,
 }
 
 /// A rank that failed, and when the launcher's pod heard of it: what comes later is often an echo.
@@ -59,9 +62,20 @@ pub(crate) struct Failed {
 
 const SUFFIX: &str = "session";
 
+/// Ranks of one session that are remembered; no host has as many processors.
+const RANKS_MAX: usize = 4096;
+/// Reports of one session that are heeded: a rank has few states, and each change writes the whole record.
+const REPORTS_MAX: u32 = 4 * 4096;
+
 impl SessionRecord {
-    /// What a worker says of a rank.
-    pub(crate) fn saw(&mut self, rank: u32, state: RankState) {
+    /// What a worker says of a rank. Whether that is news; a worker that talks without end is not heard.
+    pub(crate) fn saw(&mut self, rank: u32, state: RankState) -> bool {
+        let known = self.ranks.get(&rank).copied();
+        let is_final = matches!(known, Some(RankState::Ended(_)));
+        let is_full = known.is_none() && self.ranks.len() >= RANKS_MAX;
+        if known == Some(state) || is_final || is_full || !self.heeds_another() {
+            return false;
+        }
         let failed = matches!(state, RankState::Ended(ending) if ending != Ending::Code(0));
         self.ranks.insert(rank, state);
         if failed {
@@ -70,6 +84,21 @@ impl SessionRecord {
             let at_ms = u64::try_from(at_ms).unwrap_or(u64::MAX);
             self.failed.push(Failed { at_ms, rank });
         }
+        true
+    }
+
+    /// What a worker says of the number of its ranks. Whether that is news.
+    pub(crate) fn counted(&mut self, ranks: Option<u32>) -> bool {
+        let is_news = self.rank_count != ranks && self.heeds_another();
+        if is_news {
+            self.rank_count = ranks;
+        }
+        is_news
+    }
+
+    fn heeds_another(&mut self) -> bool {
+        self.reports = self.reports.saturating_add(1);
+        self.reports <= REPORTS_MAX
     }
 
     /// No longer needed.
@@ -135,6 +164,7 @@ mod tests {
                 ]
                 .into(),
                 failed: vec![Failed { at_ms: 7, rank: 3 }],
+                reports: 0,
             };
             record.write(directory.path()).unwrap();
             assert_eq!(SessionRecord::read_all(directory.path()), [record]);
@@ -143,7 +173,16 @@ mod tests {
 
     #[test]
     fn ranks_that_failed_are_remembered_in_order() {
-        let mut record = SessionRecord {
+        let mut record = running();
+        record.saw(0, RankState::Ended(Ending::Code(0)));
+        record.saw(2, RankState::Ended(Ending::Signal(9)));
+        record.saw(1, RankState::Ended(Ending::Code(3)));
+        let failed: Vec<_> = record.failed.iter().map(|failed| failed.rank).collect();
+        assert_eq!(failed, [2, 1]);
+    }
+
+    fn running() -> SessionRecord {
+        SessionRecord {
             host: "pi-worker-0".into(),
             shim: 1,
             caller: None,
@@ -153,12 +192,34 @@ mod tests {
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
+            reports: 0,
+        }
+    }
+
+    #[test]
+    fn s14_a_worker_that_reports_without_end_is_not_heard_any_more() {
+        let mut record = running();
+        let news = (0..1_000_000).filter(|rank| record.saw(*rank, RankState::Running));
+        assert_eq!(news.count(), RANKS_MAX);
+        assert_eq!(record.ranks.len(), RANKS_MAX);
+        let mut record = running();
+        let flip = |turn: u32| match turn % 2 {
+            0 => RankState::Running,
+            _ => RankState::InMpi,
         };
-        record.saw(0, RankState::Ended(Ending::Code(0)));
-        record.saw(2, RankState::Ended(Ending::Signal(9)));
-        record.saw(1, RankState::Ended(Ending::Code(3)));
-        let failed: Vec<_> = record.failed.iter().map(|failed| failed.rank).collect();
-        assert_eq!(failed, [2, 1]);
+        let news = (0..1_000_000).filter(|turn| record.saw(0, flip(*turn)));
+        assert_eq!(news.count(), REPORTS_MAX as usize);
+        let counts = (0..1_000_000).filter(|turn| record.counted(Some(*turn)));
+        assert_eq!(counts.count(), 0);
+    }
+
+    #[test]
+    fn s14_what_a_rank_ended_with_does_not_change() {
+        let mut record = running();
+        assert!(record.saw(0, RankState::Ended(Ending::Code(3))));
+        assert!(!record.saw(0, RankState::Ended(Ending::Code(0))));
+        assert!(!record.saw(0, RankState::Running));
+        assert_eq!(record.failed.len(), 1);
     }
 
     #[test]

@@ -231,6 +231,16 @@ mod tests {
         }
     }
 
+    /// The clock would overflow.
+    #[test]
+    fn s17_no_deadline_is_further_away_than_anybody_waits() {
+        let line = format!("-oConnectTimeout={}^w0^true", u64::MAX);
+        let timeout = call(&line).connect_timeout;
+        assert_eq!(timeout, Some(WAIT_MAX));
+        let until = timeout.and_then(|time| std::time::Instant::now().checked_add(time));
+        assert!(until.is_some());
+    }
+
     #[test]
     fn no_stdin_only_when_asked_before_the_command() {
         assert!(call("-xn^w0^true").no_stdin);

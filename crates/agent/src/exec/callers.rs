@@ -102,6 +102,7 @@ mod tests {
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
+            reports: 0,
         }
     }
 

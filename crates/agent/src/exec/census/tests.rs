@@ -15,6 +15,7 @@ fn record(host: &str, state: State) -> SessionRecord {
         rank_count: Some(1),
         ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
         failed: Vec::new(),
+        reports: 0,
     }
 }
 
