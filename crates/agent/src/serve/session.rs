@@ -79,7 +79,7 @@ fn greet(shared: &Shared, socket: TcpStream, handshake: HandshakeSlot) -> Option
     let tls = ServerConnection::new(shared.tls.clone()).ok()?;
     let mut stream = FrameStream::new(socket, Connection::Server(tls)).ok()?;
     stream.handshake(Instant::now() + HANDSHAKE_MAX).ok()?;
-    drop(handshake);
+    handshake.succeeded();
     let hello = Frame::Hello(env!("CARGO_PKG_VERSION").to_owned());
     stream.send(&hello).ok()?;
     Some(stream)
