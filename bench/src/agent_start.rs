@@ -136,7 +136,7 @@ impl<'i> Bed<'i> {
         let addresses: Vec<_> = (1..=most)
             .map(|host| Network::address(host).to_string())
             .collect();
-        identities::write_certificates(scratch.path())?;
+        identities::write_agent_keys(scratch.path(), most)?;
         identities::write_ssh_keys(scratch.path(), &addresses)?;
         let bin = scratch.path().join("bin");
         hosts::succeed(Command::new(agent).arg("install").arg(&bin))?;
@@ -331,7 +331,7 @@ mount -t tmpfs own /tmp
 mount -t tmpfs -o mode=700 own ~
 cp -r $scratch/ssh ~/.ssh
 /usr/sbin/sshd -D -h $scratch/host_key &
-MUSTER_TLS_DIR=$scratch/worker exec $scratch/bin/muster-agent serve";
+MUSTER_TLS_DIR=$scratch/worker-$(hostname) exec $scratch/bin/muster-agent serve";
 
 fn keep(rows: &[Value], runs: u16, machine: &Value) -> Result<()> {
     let result = json!({

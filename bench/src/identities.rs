@@ -1,38 +1,43 @@
-//! Keys of both ways to start: the certificates of one job, as the operator makes them, and an SSH
-//! key pair with what makes it trusted. Decides files and names; must not know who reads them.
+//! Keys of both ways to start: those of one job, as the operator makes them, and an SSH key pair with what
+//! makes it trusted. Decides files and names; must not know who reads them.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-};
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::hosts;
 
-const JOB: &str = "bench.muster";
+/// The benchmark is alone with its hosts.
+const ROOT_KEY: [u8; 32] = [7; 32];
+const NEXT_CENTURY: &str = "4102444800";
 
-/// `worker/` and `launcher/` with what each of them has mounted.
-pub(crate) fn write_certificates(directory: &Path) -> Result<()> {
-    let mut authority = CertificateParams::new(vec![])?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-    let roles = [
-        ("worker", "server", ExtendedKeyUsagePurpose::ServerAuth),
-        ("launcher", "client", ExtendedKeyUsagePurpose::ClientAuth),
-    ];
-    for (role, file, purpose) in roles {
-        let folder = directory.join(role);
+/// `worker-NAME/` for each host and `launcher/`, with what each of them has mounted.
+pub(crate) fn write_agent_keys(directory: &Path, hosts: usize) -> Result<()> {
+    let root = hmac::Key::new(hmac::HMAC_SHA256, &ROOT_KEY);
+    let own = hmac::sign(&root, b"muster launcher");
+    let own = Ed25519KeyPair::from_seed_unchecked(own.as_ref()).ok();
+    let own = own.context("any 32 bytes are a private key")?;
+    let folder = |name: &str, files: &[(&str, &[u8])]| -> Result<()> {
+        let folder = directory.join(name);
         fs::create_dir_all(&folder)?;
-        let mut params = CertificateParams::new(vec![format!("{role}.{JOB}")])?;
-        params.extended_key_usages = vec![purpose];
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &authority)?;
-        fs::write(folder.join("ca.crt"), authority.pem())?;
-        fs::write(folder.join(format!("{file}.crt")), certificate.pem())?;
-        fs::write(folder.join(format!("{file}.key")), key.serialize_pem())?;
+        for (file, bytes) in files {
+            fs::write(folder.join(file), bytes)?;
+        }
+        fs::write(folder.join("valid-until"), NEXT_CENTURY)?;
+        Ok(())
+    };
+    folder("launcher", &[("launcher.key", &ROOT_KEY)])?;
+    for host in 1..=hosts {
+        let key = hmac::sign(&root, format!("muster worker host{host}").as_bytes());
+        let public = ("launcher.pub", own.public_key().as_ref());
+        folder(
+            &format!("worker-host{host}"),
+            &[("worker.key", key.as_ref()), public],
+        )?;
     }
     Ok(())
 }

@@ -44,9 +44,10 @@ impl DialError {
     }
 }
 
-/// Tries once.
+/// Tries once. The worker must be the one of this name, whatever its address is.
 pub(crate) fn once(
     client: &Client,
+    worker: &str,
     address: SocketAddr,
     until: Instant,
 ) -> Result<FrameStream, DialError> {
@@ -54,11 +55,11 @@ pub(crate) fn once(
     let until = until.min(now + TRY_MAX).max(now + Duration::from_millis(1));
     let socket = TcpStream::connect_timeout(&address, until.saturating_duration_since(now))
         .map_err(DialError::Connect)?;
-    let tls = client.connection().map_err(DialError::Setup)?;
+    let tls = client.connection(worker).map_err(DialError::Setup)?;
     let mut stream =
         FrameStream::new(socket, Connection::Client(tls)).map_err(DialError::Connect)?;
     stream.handshake(until)?;
-    // In TLS 1.3 the worker verifies our certificate after our side of the handshake is done; its
+    // In TLS 1.3 the worker verifies our key after our side of the handshake is done; its
     // hello shows that it did.
     match stream.receive(until)? {
         Frame::Hello(_) => Ok(stream),
@@ -69,11 +70,12 @@ pub(crate) fn once(
 /// Tries until the deadline.
 pub(crate) fn patiently(
     client: &Client,
+    worker: &str,
     address: SocketAddr,
     until: Instant,
 ) -> Result<FrameStream, DialError> {
     loop {
-        match once(client, address, until) {
+        match once(client, worker, address, until) {
             Err(error) if error.is_retryable() && Instant::now() + PAUSE < until => {
                 std::thread::sleep(PAUSE);
             }

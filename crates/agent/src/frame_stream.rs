@@ -26,7 +26,7 @@ impl FrameStream {
         })
     }
 
-    /// Waits until both sides have shown their certificates; the first frame has not been read.
+    /// Waits until both sides have shown their keys; the first frame has not been read.
     pub(crate) fn handshake(&mut self, until: Instant) -> Result<(), StreamError> {
         match self.socket.handshake(until)? {
             Some(protocol) if protocol == ALPN => Ok(()),

@@ -1,113 +1,66 @@
-//! Which certificates a worker and a launcher accept: issued by the job's own authority, for one purpose
-//! alone, with the name of the other role in the same job. Must not know the protocol on top.
+//! Who is who between a launcher and its workers: every side has an Ed25519 key of its own, and accepts one
+//! key from the other. A worker knows the launcher's public key. The launcher derives the key of the very
+//! worker that it calls, so that no worker can answer for another. Must not know the protocol on top.
 //!
-//! Our own certificate names the job, so that no setting can disagree with it.
+//! Keys are shown as raw public keys (RFC 7250): nobody has to issue or to parse certificates.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
-use contract::{env, files, labels, protocol};
+use anyhow::{Context, Result, bail, ensure};
+use contract::{env, files, protocol};
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
+use rustls::crypto::ring::sign::any_eddsa_type;
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
     ServerConfig, SignatureScheme,
 };
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
+use rustls_pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
 
 use crate::settings;
 
-const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
-const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+/// What precedes the 32 bytes of an Ed25519 public key in DER.
+const PUBLIC_KEY_PREFIX: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+/// What precedes the 32 bytes of an Ed25519 private key in PKCS #8.
+const PRIVATE_KEY_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
 
-/// Workers serve; the launcher is their client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Worker,
-    Launcher,
-}
+type Key = [u8; protocol::KEY_BYTES];
 
-impl Role {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Worker => labels::WORKER_ROLE,
-            Self::Launcher => labels::LAUNCHER_ROLE,
-        }
-    }
-
-    fn purpose(self) -> KeyPurposeId<'static> {
-        KeyPurposeId::new(match self {
-            Self::Worker => SERVER_AUTH,
-            Self::Launcher => CLIENT_AUTH,
-        })
-    }
-}
-
-/// A certificate for this purpose and no other.
-struct ThisPurposeAlone(Role);
-
-impl ExtendedKeyUsageValidator for ThisPurposeAlone {
-    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
-        let mut found = false;
-        for purpose in purposes {
-            if purpose? != self.0.purpose() {
-                return Err(webpki::Error::ExtensionValueInvalid);
-            }
-            found = true;
-        }
-        found
-            .then_some(())
-            .ok_or(webpki::Error::ExtensionValueInvalid)
-    }
-}
-
-/// What the other side must show.
+/// The one key that the other side must show, and until when it is good for anything.
 #[derive(Debug)]
 struct Peer {
-    role: Role,
-    name: ServerName<'static>,
-    anchors: Vec<TrustAnchor<'static>>,
+    public_key: Vec<u8>,
+    valid_until: SystemTime,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Peer {
-    fn check(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<(), rustls::Error> {
-        let refused = |error: webpki::Error| {
-            use webpki::Error as E;
-            rustls::Error::InvalidCertificate(match error {
-                E::CertExpired { .. } => CertificateError::Expired,
-                E::CertNotValidYet { .. } => CertificateError::NotValidYet,
-                E::UnknownIssuer => CertificateError::UnknownIssuer,
-                E::CertNotValidForName(_) => CertificateError::NotValidForName,
-                E::ExtensionValueInvalid => CertificateError::InvalidPurpose,
-                _ => CertificateError::BadSignature,
-            })
-        };
-        let certificate = EndEntityCert::try_from(certificate).map_err(refused)?;
-        let (algorithms, purpose) = (self.algorithms.all, ThisPurposeAlone(self.role));
-        certificate
-            .verify_for_usage(
-                algorithms,
-                &self.anchors,
-                intermediates,
-                now,
-                purpose,
-                None,
-                None,
-            )
-            .map_err(refused)?;
-        certificate
-            .verify_is_valid_for_subject_name(&self.name)
-            .map_err(refused)
+    fn check(&self, shown: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+        let refused = |why| Err(rustls::Error::InvalidCertificate(why));
+        if **shown != self.public_key[..] {
+            return refused(CertificateError::ApplicationVerificationFailure);
+        }
+        if UNIX_EPOCH + Duration::from_secs(now.as_secs()) >= self.valid_until {
+            return refused(CertificateError::Expired);
+        }
+        Ok(())
     }
 }
 
@@ -130,11 +83,16 @@ macro_rules! tls13_signatures {
             certificate: &CertificateDer<'_>,
             signed: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            verify_tls13_signature(message, certificate, signed, &self.algorithms)
+            let key = SubjectPublicKeyInfoDer::from(certificate.as_ref());
+            verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             self.algorithms.supported_schemes()
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
         }
     };
 }
@@ -142,13 +100,13 @@ macro_rules! tls13_signatures {
 impl ServerCertVerifier for Peer {
     fn verify_server_cert(
         &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
+        shown: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.check(certificate, intermediates, now)?;
+        self.check(shown, now)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -162,70 +120,57 @@ impl ClientCertVerifier for Peer {
 
     fn verify_client_cert(
         &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
+        shown: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.check(certificate, intermediates, now)?;
+        self.check(shown, now)?;
         Ok(ClientCertVerified::assertion())
     }
 
     tls13_signatures!();
 }
 
-/// Certificates and keys of this pod.
-struct Material {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    peer: Arc<Peer>,
-    provider: Arc<CryptoProvider>,
+fn read_key(directory: &Path, name: &str) -> Result<Key> {
+    let file = directory.join(name);
+    let bytes = std::fs::read(&file);
+    let bytes = bytes.with_context(|| format!("cannot read the key in {}", file.display()))?;
+    let key = Key::try_from(bytes);
+    key.map_err(|bytes| anyhow::anyhow!("{} bytes in {}", bytes.len(), file.display()))
 }
 
-impl Material {
-    fn read(own: Role, [certificate, key]: [&str; 2]) -> Result<Self> {
-        let directory = settings::path(env::TLS_DIR, files::TLS_MOUNT_PATH);
-        let chain = certificates(&directory.join(certificate))?;
-        let key_file = directory.join(key);
-        let key = PrivateKeyDer::from_pem_file(&key_file)
-            .with_context(|| format!("cannot read the key in {}", key_file.display()))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let role = match own {
-            Role::Worker => Role::Launcher,
-            Role::Launcher => Role::Worker,
-        };
-        let job = job_of(own, &chain).with_context(|| {
-            format!(
-                "{} is not a certificate of the {}",
-                certificate,
-                own.label()
-            )
-        })?;
-        let authorities = certificates(&directory.join(files::CA_CERTIFICATE))?;
-        let anchors = authorities
-            .iter()
-            .map(|certificate| Ok(webpki::anchor_from_trusted_cert(certificate)?.to_owned()))
-            .collect::<Result<_>>()
-            .with_context(|| {
-                format!(
-                    "{} is not the certificate of an authority",
-                    files::CA_CERTIFICATE
-                )
-            })?;
-        Ok(Self {
-            chain,
-            key,
-            peer: Arc::new(Peer {
-                role,
-                name: ServerName::try_from(format!("{}.{job}", role.label()))?,
-                anchors,
-                algorithms: provider.signature_verification_algorithms,
-            }),
-            provider,
-        })
-    }
+/// Until when the keys of this pod are valid.
+fn read_valid_until(directory: &Path) -> Result<SystemTime> {
+    let file = directory.join(files::VALID_UNTIL);
+    let text = std::fs::read_to_string(&file);
+    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+    let seconds = text.trim().parse().map(Duration::from_secs);
+    let time = seconds.ok().and_then(|secs| UNIX_EPOCH.checked_add(secs));
+    time.with_context(|| format!("no time in {}: {:?}", file.display(), text.trim()))
 }
 
-/// All certificates of a file.
+fn public_key_of(private: &Key) -> Result<Vec<u8>> {
+    let pair = Ed25519KeyPair::from_seed_unchecked(private).ok();
+    let pair = pair.context("the key is not usable")?;
+    Ok(public_key_der(pair.public_key().as_ref()))
+}
+
+fn public_key_der(bytes: &[u8]) -> Vec<u8> {
+    [&PUBLIC_KEY_PREFIX[..], bytes].concat()
+}
+
+fn certified(private: &Key) -> Result<Arc<CertifiedKey>> {
+    let pkcs8 = [&PRIVATE_KEY_PREFIX[..], private].concat();
+    let signing = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8))?;
+    let shown = vec![CertificateDer::from(public_key_of(private)?)];
+    Ok(Arc::new(CertifiedKey::new(shown, signing)))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// All certificates of a file, for connections to servers of others.
 pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let cannot_read = || format!("cannot read certificates in {}", file.display());
     let found: Vec<_> = CertificateDer::pem_file_iter(file)
@@ -238,59 +183,92 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> 
     Ok(found)
 }
 
-/// The rest of one's own name behind the label of one's role: `<job-uid>.muster`.
-fn job_of(own: Role, chain: &[CertificateDer<'_>]) -> Result<String> {
-    let certificate = EndEntityCert::try_from(&chain[0]).context("the certificate is malformed")?;
-    let job = certificate.valid_dns_names().find_map(|name| {
-        let (label, job) = name.split_once('.')?;
-        (label == own.label()).then(|| job.to_owned())
-    });
-    let wanted = protocol::certificate_name(own.label(), "<job>");
-    job.with_context(|| format!("the certificate has no name {wanted}"))
-}
-
 /// For `serve`.
-pub(crate) fn server() -> Result<Arc<ServerConfig>> {
-    let material = Material::read(Role::Worker, files::SERVER_FILES)?;
-    let mut config = ServerConfig::builder_with_provider(material.provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_client_cert_verifier(material.peer)
-        .with_single_cert(material.chain, material.key)
-        .context("the server's key does not fit its certificate")?;
-    config.alpn_protocols = vec![protocol::ALPN.to_vec()];
-    // A ticket would remain valid after the certificate has expired.
-    config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
+pub(crate) struct WorkerTls {
+    pub(crate) config: Arc<ServerConfig>,
+    /// Nobody is served afterwards.
+    pub(crate) valid_until: SystemTime,
 }
 
-/// For `rsh` and `gate`: makes connections, all to the same name, which every worker has.
+impl WorkerTls {
+    pub(crate) fn new() -> Result<Self> {
+        let directory = settings::path(env::TLS_DIR, files::TLS_MOUNT_PATH);
+        let own = read_key(&directory, files::WORKER_KEY)?;
+        let launcher = read_key(&directory, files::LAUNCHER_PUBLIC_KEY)?;
+        let valid_until = read_valid_until(&directory)?;
+        let provider = provider();
+        let peer = Peer {
+            public_key: public_key_der(&launcher),
+            valid_until,
+            algorithms: provider.signature_verification_algorithms,
+        };
+        let own = AlwaysResolvesServerRawPublicKeys::new(certified(&own)?);
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(Arc::new(peer))
+            .with_cert_resolver(Arc::new(own));
+        config.alpn_protocols = vec![protocol::ALPN.to_vec()];
+        // A ticket would remain valid after the keys.
+        config.send_tls13_tickets = 0;
+        let config = Arc::new(config);
+        Ok(Self {
+            config,
+            valid_until,
+        })
+    }
+}
+
+/// For `rsh` and `gate`: makes connections, each to one worker by its name.
 pub(crate) struct Client {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    root: hmac::Key,
+    own: Arc<CertifiedKey>,
+    valid_until: SystemTime,
+    provider: Arc<CryptoProvider>,
 }
 
 impl Client {
     pub(crate) fn new() -> Result<Self> {
-        let material = Material::read(Role::Launcher, files::CLIENT_FILES)?;
-        let name = material.peer.name.clone();
-        let mut config = ClientConfig::builder_with_provider(material.provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(material.peer)
-            .with_client_auth_cert(material.chain, material.key)
-            .context("the client's key does not fit its certificate")?;
-        config.alpn_protocols = vec![protocol::ALPN.to_vec()];
-        config.resumption = rustls::client::Resumption::disabled();
+        let directory = settings::path(env::TLS_DIR, files::TLS_MOUNT_PATH);
+        let root = read_key(&directory, files::LAUNCHER_KEY)?;
+        let root = hmac::Key::new(hmac::HMAC_SHA256, &root);
+        let own = derived(&root, protocol::LAUNCHER_KEY_LABEL)?;
         Ok(Self {
-            config: Arc::new(config),
-            name,
+            own: certified(&own)?,
+            root,
+            valid_until: read_valid_until(&directory)?,
+            provider: provider(),
         })
     }
 
-    pub(crate) fn connection(&self) -> Result<ClientConnection> {
-        Ok(ClientConnection::new(
-            self.config.clone(),
-            self.name.clone(),
-        )?)
+    /// A connection that only this worker can answer, by the name that the operator listed it under.
+    pub(crate) fn connection(&self, worker: &str) -> Result<ClientConnection> {
+        ensure!(
+            SystemTime::now() < self.valid_until,
+            "the job's keys have expired; suspend and resume it for new ones"
+        );
+        let theirs = derived(&self.root, &protocol::worker_key_label(worker))?;
+        let peer = Peer {
+            public_key: public_key_of(&theirs)?,
+            valid_until: self.valid_until,
+            algorithms: self.provider.signature_verification_algorithms,
+        };
+        let own = AlwaysResolvesClientRawPublicKeys::new(self.own.clone());
+        let mut config = ClientConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(peer))
+            .with_client_cert_resolver(Arc::new(own));
+        config.alpn_protocols = vec![protocol::ALPN.to_vec()];
+        config.resumption = rustls::client::Resumption::disabled();
+        // The key says who it is. A name of a pod need not be one that TLS can carry.
+        config.enable_sni = false;
+        let nobody = ServerName::from(std::net::IpAddr::from([0, 0, 0, 0]));
+        Ok(ClientConnection::new(Arc::new(config), nobody)?)
     }
+}
+
+/// The key that the launcher's root key and a label give.
+fn derived(root: &hmac::Key, label: &str) -> Result<Key> {
+    let tag = hmac::sign(root, label.as_bytes());
+    Ok(Key::try_from(tag.as_ref())?)
 }

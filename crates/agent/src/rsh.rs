@@ -130,7 +130,7 @@ impl Shim {
             self.host_name = need.map(|need| (need, host.short_name().to_owned()));
         }
         let address = host.socket_address(settings::port())?;
-        dial::patiently(&client, address, until).with_context(|| {
+        dial::patiently(&client, &host.name, address, until).with_context(|| {
             let seconds = patience.as_secs();
             format!(
                 "{} at {address} did not answer within {seconds} s",

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use contract::{env, protocol};
@@ -19,9 +19,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::children::{Child, Children};
 use crate::frame::Ending;
+use crate::identity::WorkerTls;
 use crate::poll::poll;
 use crate::signals::Signals;
-use crate::{identity, settings, spawn_error};
+use crate::{settings, spawn_error};
 use handshakes::Handshakes;
 
 /// Sessions at the same time; a launcher needs one or two per host.
@@ -37,6 +38,8 @@ const IDLE_WAIT: Duration = Duration::from_secs(3600);
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) tls: Arc<rustls::ServerConfig>,
+    /// Nobody is served from then on.
+    valid_until: SystemTime,
     pub(crate) children: Children,
     pub(crate) handshakes: Handshakes,
     /// Readable as soon as the agent stops, and from then on.
@@ -83,8 +86,10 @@ impl Drop for SessionSlot {
 pub(crate) fn run(command: &[OsString]) -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let children = Children::adopt()?;
+    let server = WorkerTls::new()?;
     let shared = Arc::new(Shared {
-        tls: identity::server()?,
+        tls: server.config,
+        valid_until: server.valid_until,
         children: children.clone(),
         handshakes: Handshakes::default(),
         stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
@@ -157,6 +162,9 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
+        if SystemTime::now() >= shared.valid_until {
+            continue;
+        }
         let Ok(pass) = shared.handshakes.enter(&socket, source.ip()) else {
             continue;
         };

@@ -41,15 +41,16 @@ fn tls_message(error: &rustls::Error) -> String {
     use rustls::{CertificateError as C, Error as E};
     let message = match error {
         E::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => {
-            "its certificate has expired"
+            "its key or certificate has expired"
+        }
+        E::InvalidCertificate(C::ApplicationVerificationFailure) => {
+            "what answers there has not the key of that worker"
         }
         E::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
-            "its certificate is of another job"
+            "its certificate is from an unknown authority"
         }
-        E::InvalidCertificate(C::InvalidPurpose) => "its certificate is not meant for its role",
-        E::InvalidCertificate(C::NotValidForName) => "its certificate names another role or job",
         E::AlertReceived(alert) => {
-            return format!("it refused our certificate or version ({alert:?})");
+            return format!("it refused our key or version ({alert:?})");
         }
         E::NoApplicationProtocol => "it speaks another protocol version",
         other => return format!("TLS failed: {other}"),
@@ -101,7 +102,7 @@ impl Socket {
         Ok(self.tcp.local_addr()?.ip())
     }
 
-    /// Waits until the certificates are verified. Returns the protocol that both sides agreed on.
+    /// Waits until the keys are verified. Returns the protocol that both sides agreed on.
     pub(crate) fn handshake(&mut self, until: Instant) -> Result<Option<&[u8]>, StreamError> {
         while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             if self.ended {

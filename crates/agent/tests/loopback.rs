@@ -1,4 +1,4 @@
-//! The real binary against itself on this machine: certificates of a made-up job, `serve` on a
+//! The real binary against itself on this machine: keys of a made-up job, `serve` on a
 //! loopback address, `rsh` as launchers call it.
 
 #[path = "loopback/gates.rs"]

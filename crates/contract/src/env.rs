@@ -6,7 +6,7 @@ pub const PREFIX: &str = "MUSTER_";
 /// In the first container of every pod: `launcher` or `worker`, as Kubeflow's users know it.
 pub const ROLE_VARIABLE: &str = "K_MPI_JOB_ROLE";
 
-/// Directory of certificates and keys; default [`crate::files::TLS_MOUNT_PATH`].
+/// Directory of the keys; default [`crate::files::TLS_MOUNT_PATH`].
 pub const TLS_DIR: &str = "MUSTER_TLS_DIR";
 
 /// Address of the API server, which the kubelet sets in every pod.

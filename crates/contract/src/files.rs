@@ -45,16 +45,27 @@ pub const AGENT_SHIM: &str = "/muster/bin/ssh";
 /// Names under which the agent is the remote shell: links beside it.
 pub const SHIM_NAMES: [&str; 3] = ["ssh", "rsh", EXEC_SCRIPT];
 
-/// Volume with the certificates.
+/// Volume with the keys of transport Agent.
 pub const TLS_VOLUME: &str = "muster-tls";
 /// Where [`TLS_VOLUME`] is mounted.
 pub const TLS_MOUNT_PATH: &str = "/muster/tls";
-/// The job's authority, in the launcher and in workers.
+/// The launcher's root key, only in the launcher: key in the Secret, and file. What follows from it is in
+/// [`crate::protocol`].
+pub const LAUNCHER_KEY: &str = "launcher.key";
+/// Public half of the launcher's own key, only in workers: key in the Secret, and file.
+pub const LAUNCHER_PUBLIC_KEY: &str = "launcher.pub";
+/// A worker's private key, only in that worker. In the Secret it is [`worker_key_item`].
+pub const WORKER_KEY: &str = "worker.key";
+/// Until when the keys are valid, in seconds since the epoch: key in the Secret, and file in every pod.
+pub const VALID_UNTIL: &str = "valid-until";
+/// Certificates of authorities, in the directory of a pod's service account.
 pub const CA_CERTIFICATE: &str = "ca.crt";
-/// Certificate and key, only in workers: extended key usage serverAuth alone.
-pub const SERVER_FILES: [&str; 2] = ["server.crt", "server.key"];
-/// Certificate and key, only in the launcher: extended key usage clientAuth alone.
-pub const CLIENT_FILES: [&str; 2] = ["client.crt", "client.key"];
+
+/// Key of a worker's [`WORKER_KEY`] in the Secret. The Secret of the largest job has ten thousand of them,
+/// so it is short.
+pub fn worker_key_item(index: u32) -> String {
+    format!("w{index}")
+}
 
 /// Volume with the list of workers, from [`crate::labels::HOSTS_ANNOTATION`].
 pub const HOSTS_VOLUME: &str = "muster-hosts";

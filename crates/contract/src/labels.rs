@@ -23,8 +23,7 @@ pub const MANAGED_BY: &str = "muster";
 /// On the children that are not pods: the job's name, as Kubeflow writes it.
 pub const APP_LABEL: &str = "app";
 
-/// The launcher's role: in [`JOB_ROLE_LABEL`], in [`crate::env::ROLE_VARIABLE`], and first label of
-/// the name in its certificate.
+/// The launcher's role: in [`JOB_ROLE_LABEL`] and in [`crate::env::ROLE_VARIABLE`].
 pub const LAUNCHER_ROLE: &str = "launcher";
 /// A worker's role, in the same places.
 pub const WORKER_ROLE: &str = "worker";

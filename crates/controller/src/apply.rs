@@ -5,6 +5,7 @@ use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::{self, StreamExt as _};
+use jiff::{SignedDuration, Timestamp};
 use planner::job::Owner;
 use planner::{Action, Keys, Kind, Object};
 use serde::Deserialize;
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::Lookup;
 use crate::write_policy::{self, Holder, Next};
-use crate::{certificates, keys, wire};
+use crate::{agent_keys, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
@@ -98,7 +99,15 @@ impl Applier<'_> {
             Action::CreateKey { mut secret, keys } => {
                 secret.body["data"] = match keys {
                     Keys::SshPair => keys::secret_data(),
-                    Keys::Certificates { job } => certificates::secret_data(&job),
+                    Keys::Agent {
+                        worker,
+                        workers,
+                        valid_secs,
+                    } => agent_keys::secret_data(
+                        &worker,
+                        workers,
+                        later(self.context.now(), valid_secs),
+                    ),
                 };
                 self.create(&secret).await
             }
@@ -285,6 +294,12 @@ impl Applier<'_> {
         tracing::warn!(code, message, "the API server refused {kind} {name}");
         Ok(Applied::Stopped)
     }
+}
+
+fn later(now: Timestamp, secs: u64) -> Timestamp {
+    let span = i64::try_from(secs).map(SignedDuration::from_secs);
+    let time = span.ok().and_then(|span| now.checked_add(span).ok());
+    time.unwrap_or(Timestamp::MAX)
 }
 
 fn is_done(outcome: &Result<Applied, Error>) -> bool {

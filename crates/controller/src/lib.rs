@@ -5,13 +5,13 @@
 //! the planner decides.
 
 mod admin;
+mod agent_keys;
 mod api;
 mod api_error;
 mod apply;
 pub mod args;
 mod backoff;
 mod cache;
-mod certificates;
 mod connect;
 mod context;
 mod error;

@@ -80,11 +80,14 @@ impl Action {
 pub enum Keys {
     /// One SSH key pair, for all pods.
     SshPair,
-    /// An authority of the job's own, certificates and keys that it issued to the launcher and to
-    /// the workers, and nothing that could issue more.
-    Certificates {
-        /// UID of the job, which the certificates name.
-        job: String,
+    /// Keys of transport Agent: one for the launcher, and one for each worker.
+    Agent {
+        /// What the names of the workers' pods begin with; `-` and an index follow.
+        worker: String,
+        /// So many workers have keys.
+        workers: u32,
+        /// How long the keys are valid.
+        valid_secs: u64,
     },
 }
 

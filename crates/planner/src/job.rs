@@ -26,6 +26,15 @@ pub use workers::{
 use crate::action::Keys;
 use crate::site::{EXEC, GangScheduler, Site, Transport};
 
+/// Workers that have keys, at least: a job that grows needs no other Secret.
+const KEYS_MIN: u32 = 256;
+/// Workers that have keys, at most, unless more were asked for: their keys must fit into one Secret.
+const KEYS_MAX: u32 = 10_000;
+/// Keys of a job with a deadline are valid until this long after it.
+const AFTER_DEADLINE_SECS: u64 = 3600;
+/// Keys of a job without a deadline are valid for a year.
+const YEAR_SECS: u64 = 365 * 24 * 3600;
+
 /// A job to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -85,8 +94,8 @@ pub struct Names {
     pub config: String,
     /// Of the Secret with the SSH key pair.
     pub ssh_key: String,
-    /// Of the Secret with the agent's certificates.
-    pub certificates: String,
+    /// Of the Secret with the keys of transport Agent.
+    pub agent_keys: String,
     /// Of the PodGroup.
     pub pod_group: String,
 }
@@ -100,7 +109,7 @@ impl Names {
             service: job.to_owned(),
             config: format!("{job}-config"),
             ssh_key: format!("{job}-ssh"),
-            certificates: format!("{job}-agent"),
+            agent_keys: format!("{job}-agent"),
             pod_group: job.to_owned(),
         }
     }
@@ -230,11 +239,20 @@ impl Job {
     /// What its key Secret holds, and its name; none where nobody needs one, or where it is the user's
     /// own. It lets the launcher, and nobody else, start processes on workers.
     pub fn keys(&self, site: &Site) -> Option<(Keys, &str)> {
-        let job = self.owner.uid.clone();
         self.login(site).map(|(_, transport)| match transport {
             Transport::Ssh => (Keys::SshPair, self.names.ssh_key.as_str()),
-            Transport::Agent => (Keys::Certificates { job }, self.names.certificates.as_str()),
+            Transport::Agent => (self.agent_keys(), self.names.agent_keys.as_str()),
         })
+    }
+
+    fn agent_keys(&self) -> Keys {
+        let wanted = self.worker_count();
+        let deadline = self.limits().deadline_secs;
+        Keys::Agent {
+            worker: self.names.worker.clone(),
+            workers: wanted.max(wanted.saturating_mul(4).clamp(KEYS_MIN, KEYS_MAX)),
+            valid_secs: deadline.map_or(YEAR_SECS, |secs| secs.saturating_add(AFTER_DEADLINE_SECS)),
+        }
     }
 
     /// The image of the launcher's gate, if it has one: there must be workers to wait for, and a

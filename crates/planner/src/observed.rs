@@ -28,7 +28,7 @@ pub struct Observed {
     pub service: Slot<ServiceState>,
     /// The ConfigMap with the host list.
     pub config: Slot<ConfigState>,
-    /// The Secret with the key pair or the certificates; its contents are never read.
+    /// The Secret with the job's keys; its contents are never read.
     pub key: Slot<Key>,
     /// The job's account with the API server; looked at only where the job has one.
     pub account: AccountSlots,

@@ -92,9 +92,7 @@ fn suspend(observed: &Observed, reach: Option<Reach<'_>>) -> Vec<Vec<Action>> {
         launcher,
         workers::remove_all(observed),
         gang::remove(observed),
-        identity::remove_certificates(observed)
-            .into_iter()
-            .collect(),
+        identity::remove_agent_keys(observed).into_iter().collect(),
     ];
     vec![objects, pods.concat()]
 }

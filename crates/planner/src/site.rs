@@ -38,7 +38,7 @@ pub enum Transport {
     /// Through the sshd of the workers' image, with a key pair of the job.
     #[default]
     Ssh,
-    /// Through muster's own agent, with certificates of the job; the images need no ssh.
+    /// Through muster's own agent, with keys of the job; the images need no ssh.
     Agent,
 }
 

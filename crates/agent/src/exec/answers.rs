@@ -19,5 +19,5 @@ pub(super) fn answers(host: &str) -> bool {
     let Ok(address) = host.socket_address(settings::port()) else {
         return true;
     };
-    dial::once(&client, address, Instant::now() + PATIENCE).is_ok()
+    dial::once(&client, &host.name, address, Instant::now() + PATIENCE).is_ok()
 }

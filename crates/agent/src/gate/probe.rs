@@ -66,7 +66,7 @@ impl Probe {
             Self::Agent(client) => {
                 let address = host.socket_address(settings::port())?;
                 let until = Instant::now() + ANSWER_MAX;
-                let stream = dial::once(client, address, until);
+                let stream = dial::once(client, &host.name, address, until);
                 let stream = stream.map_err(|error| ProbeError::Other(error.to_string()))?;
                 stream.close(until);
                 Ok(())

@@ -209,12 +209,13 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn it_installs_the_agent_and_leaves_lists_for_the_launcher() {
     let world = World::new();
-    let at = |ip: &'static str| {
-        world.serve_with(move |command| {
+    let at = |name: &str, ip: &'static str| {
+        world.serve_as(name, move |command| {
             command.env("MUSTER_LISTEN", ip);
         })
     };
-    let (first, second) = (at("127.0.0.11"), at("127.0.0.12"));
+    let first = at("pi-worker-10.pi", "127.0.0.11");
+    let second = at("pi-worker-2.pi", "127.0.0.12");
     let hosts = format!(
         "pi-worker-10.pi 127.0.0.11:{}\npi-worker-2.pi 127.0.0.12:{}\n",
         first.port, second.port

@@ -6,12 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::frame::Frame;
-use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
-use rcgen::{CertificateParams, Issuer, KeyPair};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
-use super::world::{Authority, JOB, Worker, World, text, wait_for, write_tls};
+use super::world::{Keys, Worker, World, text, wait_for, write_valid_until};
+
+/// The protocol that workers speak.
+const SPOKEN: &str = "muster/3";
 
 fn world_with_worker() -> (World, Worker) {
     let world = World::new();
@@ -20,89 +25,58 @@ fn world_with_worker() -> (World, Worker) {
     (world, worker)
 }
 
+/// What `rsh` says when it calls w0 with the files of this directory; it must not have started anything.
+fn refused_with(world: &World, directory: &str) -> String {
+    let proof = world.path("started");
+    let output = world
+        .agent("rsh")
+        .args(["-oConnectTimeout=2", "w0"])
+        .arg(format!("touch {}", proof.display()))
+        .env("MUSTER_TLS_DIR", world.path(directory))
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(255), "{directory}: {stderr}");
+    assert!(!proof.exists(), "{directory}");
+    stderr
+}
+
 #[test]
 fn launchers_of_any_other_kind_start_nothing() {
     let (world, _worker) = world_with_worker();
-    let (ca, own) = (world.authority.pem(), &world.authority);
-    let launcher = format!("launcher.{JOB}");
-    let stranger = Authority::new();
-    let cases = [
-        ("foreign", stranger.client()),
-        ("expired", own.issue(&launcher, &[ClientAuth], true)),
-        ("worker's", own.issue(&launcher, &[ServerAuth], false)),
-        (
-            "both",
-            own.issue(&launcher, &[ClientAuth, ServerAuth], false),
-        ),
-        ("no purpose", own.issue(&launcher, &[], false)),
-    ];
-    let proof = world.path("started");
-    for (kind, pair) in cases {
-        let directory = world.path(&format!("tls-{kind}"));
-        write_tls(&directory, &ca, "client", &pair);
-        let output = world
-            .agent("rsh")
-            .args([
-                "-oConnectTimeout=2",
-                "w0",
-                &format!("touch {}", proof.display()),
-            ])
-            .env("MUSTER_TLS_DIR", &directory)
-            .output()
-            .unwrap();
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(255), "{kind}: {stderr}");
-        assert!(
-            stderr.contains("refused our certificate"),
-            "{kind}: {stderr}"
-        );
-        assert!(!proof.exists(), "{kind}");
-    }
+    Keys::new(2).write_launcher(&world.path("foreign"));
+    let said = refused_with(&world, "foreign");
+    assert!(said.contains("has not the key of that worker"), "{said}");
+    world.keys.write_launcher(&world.path("expired"));
+    write_valid_until(&world.path("expired"), 1_600_000_000);
+    let said = refused_with(&world, "expired");
+    assert!(said.contains("have expired"), "{said}");
 }
 
 #[test]
 fn a_worker_with_all_its_files_is_not_a_launcher() {
     let (world, _worker) = world_with_worker();
-    let pair = world.authority.server();
-    let directory = world.path("tls-swapped");
-    write_tls(&directory, &world.authority.pem(), "client", &pair);
-    let output = world
-        .agent("rsh")
-        .args(["-oConnectTimeout=2", "w0", "true"])
-        .env("MUSTER_TLS_DIR", &directory)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(255), "{output:?}");
-    assert!(text(&output.stderr).contains("launcher"), "{output:?}");
+    let said = refused_with(&world, "worker");
+    assert!(said.contains("launcher.key"), "{said}");
+    // Not even if it takes its own key for the launcher's.
+    let directory = world.path("swapped");
+    world.keys.write_launcher(&directory);
+    std::fs::write(directory.join("launcher.key"), world.keys.worker("w0")).unwrap();
+    refused_with(&world, "swapped");
 }
 
 #[test]
 fn workers_of_any_other_kind_are_not_spoken_to() {
     let world = World::new();
-    let (ca, own) = (world.authority.pem(), &world.authority);
-    let worker_name = format!("worker.{JOB}");
-    let cases = [
-        ("foreign", Authority::new().server(), "another job"),
-        (
-            "expired",
-            own.issue(&worker_name, &[ServerAuth], true),
-            "expired",
-        ),
-        (
-            "launcher's",
-            own.issue(&worker_name, &[ClientAuth], false),
-            "its role",
-        ),
-        (
-            "other job",
-            own.issue("worker.0.muster", &[ServerAuth], false),
-            "role or job",
-        ),
-    ];
-    for (kind, pair, words) in cases {
-        let directory = world.path(&format!("serve-{kind}"));
-        write_tls(&directory, &ca, "server", &pair);
-        let worker = world.serve_with(|command| {
+    Keys::new(2).write_worker(&world.path("foreign"), "w0");
+    world.keys.write_worker(&world.path("expired"), "w0");
+    write_valid_until(&world.path("expired"), 1_600_000_000);
+    for (kind, words) in [
+        ("foreign", "has not the key of that worker"),
+        ("expired", "closed"),
+    ] {
+        let directory = world.path(kind);
+        let worker = world.serve_as("w0", |command| {
             command.env("MUSTER_TLS_DIR", &directory);
         });
         world.write_hosts(&[("w0", worker.port)]);
@@ -111,6 +85,49 @@ fn workers_of_any_other_kind_are_not_spoken_to() {
         assert_eq!(output.status.code(), Some(255), "{kind}: {stderr}");
         assert!(stderr.contains(words), "{kind}: {stderr}");
     }
+}
+
+/// On a node's network a worker can bind the port of another one.
+#[test]
+fn s08_a_worker_cannot_answer_for_another() {
+    let world = World::new();
+    let (own, other) = (world.serve(), world.serve());
+    world.write_hosts(&[("w0", own.port), ("w1", own.port)]);
+    let stolen = world.rsh(&["-oConnectTimeout=2", "w1", "echo told a secret"]);
+    let said = text(&stolen.stderr);
+    assert_eq!(stolen.status.code(), Some(255), "{said}");
+    assert!(said.contains("has not the key of that worker"), "{said}");
+    assert_eq!(text(&stolen.stdout), "");
+    // Nor does the gate take the one for the other.
+    let mut gate = world.agent("gate");
+    gate.env("MUSTER_WORKERS", "2")
+        .env("MUSTER_GATE_TIMEOUT", "1")
+        .env("MUSTER_TERMINATION_LOG", world.path("termination"));
+    let output = gate.output().unwrap();
+    assert_eq!(output.status.code(), Some(117), "{output:?}");
+    world.write_hosts(&[("w0", own.port), ("w1", other.port)]);
+    let output = world.rsh(&["w1", "exit 4"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+}
+
+/// Whoever has the key of an old run gets nowhere.
+#[test]
+fn s11_a_worker_stops_serving_when_its_keys_expire() {
+    let world = World::new();
+    let soon = std::time::SystemTime::now() + Duration::from_secs(3);
+    let soon = soon.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let directory = world.path("short");
+    world.keys.write_worker(&directory, "w0");
+    write_valid_until(&directory, soon.as_secs());
+    let worker = world.serve_as("w0", |command| {
+        command.env("MUSTER_TLS_DIR", &directory);
+    });
+    world.write_hosts(&[("w0", worker.port)]);
+    let call = || world.rsh(&["-oConnectTimeout=1", "w0", "exit 4"]);
+    assert_eq!(call().status.code(), Some(4));
+    wait_for("it to refuse", Duration::from_secs(10), || {
+        call().status.code() == Some(255)
+    });
 }
 
 /// The most memory that it ever had.
@@ -147,36 +164,97 @@ fn a_thousand_half_open_connections_do_not_keep_the_launcher_out() {
 
 type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
-/// A certificate with its key, as files hold them.
-type Pair = (String, String);
+/// Takes any server.
+#[derive(Debug)]
+struct Anybody;
 
-/// A TLS client that shows this pair, or nothing, and takes whatever the authority signed.
-fn tls_client(world: &World, port: u16, protocol: &str, pair: Option<&Pair>) -> Tls {
-    let mut roots = rustls::RootCertStore::empty();
-    let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-    roots.add(certificate(&world.authority.pem())).unwrap();
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _shown: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// A private key and the public key that is shown with it, which need not belong together.
+struct Shown {
+    private: [u8; 32],
+    public: Vec<u8>,
+}
+
+impl Shown {
+    fn pair(private: [u8; 32]) -> Self {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&private).unwrap();
+        let public = pair.public_key().as_ref().to_vec();
+        Self { private, public }
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// A TLS client that shows this key, or nothing, and takes any server.
+fn tls_client(port: u16, protocol: &str, shown: Option<&Shown>) -> Tls {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
-        .with_root_certificates(roots);
-    let mut config = match pair {
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody));
+    let mut config = match shown {
         None => builder.with_no_client_auth(),
-        Some((pem, key)) => {
-            let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap);
-            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-            builder.with_client_auth_cert(chain.collect(), key).unwrap()
+        Some(Shown { private, public }) => {
+            let pkcs8 = [&hex("302e020100300506032b657004220420")[..], private].concat();
+            let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8);
+            let signing = rustls::crypto::ring::sign::any_eddsa_type(&pkcs8).unwrap();
+            let public = [&hex("302a300506032b6570032100")[..], public].concat();
+            let key = CertifiedKey::new(vec![CertificateDer::from(public)], signing);
+            let key = AlwaysResolvesClientRawPublicKeys::new(Arc::new(key));
+            builder.with_client_cert_resolver(Arc::new(key))
         }
     };
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    let name = format!("worker.{JOB}").try_into().unwrap();
+    let name = ServerName::try_from("worker.muster").unwrap();
     let tls = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
     rustls::StreamOwned::new(tls, TcpStream::connect(("127.0.0.1", port)).unwrap())
 }
 
-/// With the launcher's own certificate, so that what is sent reaches the frame decoder.
+/// With the launcher's own key, so that what is sent reaches the frame decoder.
 fn launcher_socket(world: &World, port: u16, protocol: &str) -> Tls {
-    tls_client(world, port, protocol, Some(&world.authority.client()))
+    tls_client(port, protocol, Some(&Shown::pair(world.keys.launcher())))
 }
 
 /// Sends all of it and waits for the other side to hang up; whether it ever said a word.
@@ -188,27 +266,15 @@ fn is_answered(mut socket: impl Read + Write, bytes: &[u8]) -> bool {
 }
 
 /// What whoever broke into a worker can show: that worker's files, and what can be made of them.
-fn loot(world: &World) -> Vec<(&'static str, Option<Pair>)> {
-    let read = |name: &str| std::fs::read_to_string(world.path("worker").join(name)).unwrap();
-    let (certificate, key) = (read("server.crt"), read("server.key"));
-    // A launcher's certificate signed with the worker's key, and the worker's own as its issuer.
-    let issuer_key = KeyPair::from_pem(&key).unwrap();
-    let worker = CertificateParams::new(vec![format!("worker.{JOB}")]).unwrap();
-    let issuer = Issuer::from_params(&worker, &issuer_key);
-    let mut params = CertificateParams::new(vec![format!("launcher.{JOB}")]).unwrap();
-    params.extended_key_usages = vec![ClientAuth];
-    let own_key = KeyPair::generate().unwrap();
-    let forged = params.signed_by(&own_key, &issuer).unwrap().pem();
-    let self_signed = params.self_signed(&own_key).unwrap().pem();
-    let own_key = own_key.serialize_pem();
+fn loot(world: &World) -> Vec<(&'static str, Option<Shown>)> {
+    let read = |name: &str| std::fs::read(world.path("worker").join(name)).unwrap();
+    let private: [u8; 32] = read("worker.key").try_into().unwrap();
+    let public = read("launcher.pub");
     vec![
         ("nothing", None),
-        ("its own", Some((certificate.clone(), key))),
-        (
-            "forged",
-            Some((format!("{forged}{certificate}"), own_key.clone())),
-        ),
-        ("self-signed", Some((self_signed, own_key))),
+        ("its own", Some(Shown::pair(private))),
+        ("the launcher's public key", Some(Shown { private, public })),
+        ("a fresh one", Some(Shown::pair([7; 32]))),
     ]
 }
 
@@ -220,8 +286,8 @@ fn nobody_with_a_workers_files_starts_anything_on_another_worker() {
     let loot = loot(&world);
     let mut attempts = 0;
     while attempts < 1000 {
-        for (what, pair) in &loot {
-            let socket = tls_client(&world, worker.port, "muster/2", pair.as_ref());
+        for (what, shown) in &loot {
+            let socket = tls_client(worker.port, SPOKEN, shown.as_ref());
             assert!(!is_answered(socket, &start), "{what}");
         }
         let plain = TcpStream::connect(("127.0.0.1", worker.port)).unwrap();
@@ -231,7 +297,7 @@ fn nobody_with_a_workers_files_starts_anything_on_another_worker() {
     }
     assert!(!proof.exists());
     // The same frame from the launcher does start it.
-    let mut socket = launcher_socket(&world, worker.port, "muster/2");
+    let mut socket = launcher_socket(&world, worker.port, SPOKEN);
     socket.write_all(&start).unwrap();
     socket.flush().unwrap();
     wait_for("the launcher's is started", Duration::from_secs(5), || {
@@ -283,11 +349,11 @@ fn garbage_ends_its_connection_and_nothing_else() {
                 let _ = plain.write_all(&frames);
             }
             4..9 => {
-                let mut socket = launcher_socket(&world, worker.port, "muster/2");
+                let mut socket = launcher_socket(&world, worker.port, SPOKEN);
                 let _ = socket.write_all(&frames).and_then(|()| socket.flush());
             }
             _ => {
-                let mut socket = launcher_socket(&world, worker.port, "muster/2");
+                let mut socket = launcher_socket(&world, worker.port, SPOKEN);
                 let all = [request.clone(), frames].concat();
                 let _ = socket.write_all(&all).and_then(|()| socket.flush());
             }
@@ -306,7 +372,7 @@ fn garbage_ends_its_connection_and_nothing_else() {
 #[test]
 fn another_protocol_version_is_not_spoken_to() {
     let (world, worker) = world_with_worker();
-    for (protocol, spoken) in [("muster/2", true), ("muster/1", false)] {
+    for (protocol, spoken) in [(SPOKEN, true), ("muster/2", false)] {
         let mut socket = launcher_socket(&world, worker.port, protocol);
         let shaken = socket.conn.complete_io(&mut socket.sock);
         assert_eq!(shaken.is_ok(), spoken, "{protocol}");

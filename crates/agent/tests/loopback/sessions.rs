@@ -6,7 +6,7 @@ use super::world::{AGENT, World, text};
 
 fn world_with_worker() -> (World, super::world::Worker) {
     let world = World::new();
-    let worker = world.serve();
+    let worker = world.serve_as("pi-worker-0", |_| {});
     world.write_hosts(&[("pi-worker-0", worker.port)]);
     (world, worker)
 }
@@ -208,7 +208,8 @@ fn wrong_words_are_refused() {
 #[test]
 fn a_daemon_whose_worker_shares_its_address_has_a_name_of_its_own() {
     let world = World::new();
-    let (first, second) = (world.serve(), world.serve());
+    let serve = |name| world.serve_as(name, |_| {});
+    let (first, second) = (serve("w0.pi"), serve("w1.pi"));
     world.write_hosts(&[("w0.pi", first.port), ("w1.pi", second.port)]);
     let named = |host: &str, command: &str| text(&world.rsh(&[host, command]).stdout);
     let as_daemon = "uname -n # prted";

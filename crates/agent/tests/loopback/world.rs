@@ -1,74 +1,74 @@
 //! A job's files and its workers, as processes. Decides nothing about what is tested.
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-};
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_muster-agent");
-pub(crate) const JOB: &str = "6f1c2d3e.muster";
 
-/// The authority of one job.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// The keys of one start of a job, as the operator makes them.
+pub(crate) struct Keys {
+    root: [u8; 32],
+}
 
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::new(vec![]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        Self(CertifiedIssuer::self_signed(params, key).unwrap())
+impl Keys {
+    /// The same for the same number, which no other job of the test has.
+    pub(crate) fn new(job: u8) -> Self {
+        Self { root: [job; 32] }
     }
 
-    pub(crate) fn pem(&self) -> String {
-        self.0.pem()
+    fn derived(&self, label: &str) -> [u8; 32] {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, &self.root);
+        let tag = hmac::sign(&root, label.as_bytes());
+        tag.as_ref().try_into().unwrap()
     }
 
-    /// A certificate and its key.
-    pub(crate) fn issue(
-        &self,
-        name: &str,
-        purposes: &[ExtendedKeyUsagePurpose],
-        expired: bool,
-    ) -> (String, String) {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.extended_key_usages = purposes.to_vec();
-        if expired {
-            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-        }
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        (certificate.pem(), key.serialize_pem())
+    /// The private key of a worker.
+    pub(crate) fn worker(&self, name: &str) -> [u8; 32] {
+        self.derived(&format!("muster worker {name}"))
     }
 
-    pub(crate) fn server(&self) -> (String, String) {
-        let purposes = [ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue(&format!("worker.{JOB}"), &purposes, false)
+    /// The launcher's own private key.
+    pub(crate) fn launcher(&self) -> [u8; 32] {
+        self.derived("muster launcher")
     }
 
-    pub(crate) fn client(&self) -> (String, String) {
-        let purposes = [ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(&format!("launcher.{JOB}"), &purposes, false)
+    /// What the worker of this name has mounted.
+    pub(crate) fn write_worker(&self, directory: &Path, name: &str) {
+        std::fs::create_dir_all(directory).unwrap();
+        let launcher = Ed25519KeyPair::from_seed_unchecked(&self.launcher()).unwrap();
+        std::fs::write(directory.join("worker.key"), self.worker(name)).unwrap();
+        let public = launcher.public_key().as_ref();
+        std::fs::write(directory.join("launcher.pub"), public).unwrap();
+        write_valid_until(directory, NEXT_CENTURY);
+    }
+
+    /// What the launcher has mounted.
+    pub(crate) fn write_launcher(&self, directory: &Path) {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("launcher.key"), self.root).unwrap();
+        write_valid_until(directory, NEXT_CENTURY);
     }
 }
 
-/// Writes a pair under its names in a directory with the authority.
-pub(crate) fn write_tls(directory: &Path, ca: &str, role: &str, pair: &(String, String)) {
-    std::fs::create_dir_all(directory).unwrap();
-    std::fs::write(directory.join("ca.crt"), ca).unwrap();
-    std::fs::write(directory.join(format!("{role}.crt")), &pair.0).unwrap();
-    std::fs::write(directory.join(format!("{role}.key")), &pair.1).unwrap();
+const NEXT_CENTURY: u64 = 4_102_444_800;
+
+pub(crate) fn write_valid_until(directory: &Path, seconds: u64) {
+    std::fs::write(directory.join("valid-until"), format!("{seconds}\n")).unwrap();
 }
 
 /// A directory for one test, with the files of a job.
 pub(crate) struct World {
     pub(crate) directory: TempDir,
-    pub(crate) authority: Authority,
+    pub(crate) keys: Keys,
+    served: Cell<usize>,
 }
 
 /// A running `serve`; ended when dropped.
@@ -98,21 +98,11 @@ impl World {
     pub(crate) fn new() -> Self {
         let world = Self {
             directory: tempfile::tempdir().unwrap(),
-            authority: Authority::new(),
+            keys: Keys::new(1),
+            served: Cell::new(0),
         };
-        let ca = world.authority.pem();
-        write_tls(
-            &world.path("worker"),
-            &ca,
-            "server",
-            &world.authority.server(),
-        );
-        write_tls(
-            &world.path("launcher"),
-            &ca,
-            "client",
-            &world.authority.client(),
-        );
+        world.keys.write_worker(&world.path("worker"), "w0");
+        world.keys.write_launcher(&world.path("launcher"));
         world
     }
 
@@ -124,11 +114,19 @@ impl World {
         self.serve_with(|_| {})
     }
 
+    /// The first one is w0, the next one w1.
     pub(crate) fn serve_with(&self, change: impl FnOnce(&mut Command)) -> Worker {
+        let number = self.served.replace(self.served.get() + 1);
+        self.serve_as(&format!("w{number}"), change)
+    }
+
+    pub(crate) fn serve_as(&self, name: &str, change: impl FnOnce(&mut Command)) -> Worker {
+        let directory = self.path(&format!("tls-of-{name}"));
+        self.keys.write_worker(&directory, name);
         let mut command = Command::new(AGENT);
         command
             .arg("serve")
-            .env("MUSTER_TLS_DIR", self.path("worker"))
+            .env("MUSTER_TLS_DIR", directory)
             .env("MUSTER_PORT", "0")
             .env("MUSTER_LISTEN", "127.0.0.1")
             .env("MUSTER_GRACE", "1")

@@ -66,7 +66,7 @@ pub enum Access {
     SiteDefault(Login),
     /// Through the sshd of the workers' image, with a key pair of the job.
     Ssh(Login),
-    /// Through muster's own agent, with certificates of the job; the images need no ssh.
+    /// Through muster's own agent, with keys of the job; the images need no ssh.
     Agent(Login, HostNames),
     /// As the user's templates arrange it: no key is made and nothing is added to the pods.
     Provided(Provided),

@@ -31,7 +31,7 @@ pub(super) fn actions(observed: &Observed) -> Vec<Action> {
     workers
         .chain(launcher(observed))
         .chain(launcher_pod(observed))
-        .chain(identity::remove_certificates(observed))
+        .chain(identity::remove_agent_keys(observed))
         .collect()
 }
 

@@ -58,8 +58,8 @@ fn config(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
 fn key(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
     let (keys, name) = job.keys(site)?;
-    // Certificates are for one start of the job; a suspended one has none.
-    let waits = matches!(keys, Keys::Certificates { .. }) && job.lifecycle.suspended;
+    // Keys of transport Agent are for one start of the job; a suspended one has none.
+    let waits = matches!(keys, Keys::Agent { .. }) && job.lifecycle.suspended;
     let missing = observed.key.is_absent() && !waits;
     missing.then(|| Action::CreateKey {
         secret: render::key(job, name, &keys),
@@ -67,11 +67,11 @@ fn key(observed: &Observed) -> Option<Action> {
     })
 }
 
-/// Certificates outlive no start of the job: the next one gets its own.
-pub(super) fn remove_certificates(observed: &Observed) -> Option<Action> {
+/// Keys of transport Agent outlive no start of the job: the next one gets its own.
+pub(super) fn remove_agent_keys(observed: &Observed) -> Option<Action> {
     let (job, site) = (&observed.job, &observed.site);
     let key = observed.key.ours()?;
     let (keys, name) = job.keys(site)?;
-    let are_certificates = matches!(keys, Keys::Certificates { .. });
-    are_certificates.then(|| Action::delete(Kind::Secret, name, &key.uid))
+    let for_one_start = matches!(keys, Keys::Agent { .. });
+    for_one_start.then(|| Action::delete(Kind::Secret, name, &key.uid))
 }

@@ -4,9 +4,9 @@
 //! Everything here satisfies Pod Security `restricted`, whatever the user's own containers do.
 
 use contract::files::{
-    AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CA_CERTIFICATE,
-    CLIENT_FILES, CONFIG_MOUNT_PATH, CONFIG_VOLUME, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME,
-    SERVER_FILES, TLS_MOUNT_PATH, TLS_VOLUME,
+    AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CONFIG_MOUNT_PATH,
+    CONFIG_VOLUME, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME, LAUNCHER_KEY, LAUNCHER_PUBLIC_KEY,
+    TLS_MOUNT_PATH, TLS_VOLUME, VALID_UNTIL, WORKER_KEY, worker_key_item,
 };
 use contract::labels::HOSTS_ANNOTATION;
 use contract::protocol::{AGENT_PORT, SSH_PORTS};
@@ -39,7 +39,8 @@ pub(crate) fn port(job: &Job, index: u32) -> u16 {
 /// Makes a worker serve.
 pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
     draft.without_token();
-    certificates(job, &SERVER_FILES, draft);
+    let (own, public) = (worker_key_item(index), LAUNCHER_PUBLIC_KEY);
+    keys(job, &[(&own, WORKER_KEY), (public, public)], draft);
     install(image, draft);
 
     let port = port(job, index);
@@ -88,7 +89,7 @@ pub(crate) fn launch(
     draft: &mut Draft,
 ) {
     draft.without_token();
-    certificates(job, &CLIENT_FILES, draft);
+    keys(job, &[(LAUNCHER_KEY, LAUNCHER_KEY)], draft);
     hosts(draft);
     for (name, value) in mpi::agent_variables(job, site, login) {
         draft.default_variable(name, &value);
@@ -211,14 +212,17 @@ fn hosts(draft: &mut Draft) {
     draft.mount(HOSTS_VOLUME, HOSTS_MOUNT_PATH);
 }
 
-/// One half of the job's certificates, and the place for the agent itself.
-fn certificates(job: &Job, files: &[&str; 2], draft: &mut Draft) {
-    let keys = [files[0], files[1], CA_CERTIFICATE];
-    let items = keys.map(|key| json!({"key": key, "path": key}));
-    // Any user may run the program: what keeps the key is that it is in this pod alone.
+/// The keys of this pod: those of others in the same Secret stay out of it. And the place for the agent
+/// itself.
+fn keys(job: &Job, own: &[(&str, &str)], draft: &mut Draft) {
+    let items = own.iter().chain(&[(VALID_UNTIL, VALID_UNTIL)]);
+    let items: Vec<Value> = items
+        .map(|(key, path)| json!({"key": key, "path": path}))
+        .collect();
+    // Any user may run the program: what protects a key is that it is in this pod alone.
     draft.volume(json!({
         "name": TLS_VOLUME,
-        "secret": {"secretName": job.names.certificates, "items": items, "defaultMode": 0o444},
+        "secret": {"secretName": job.names.agent_keys, "items": items, "defaultMode": 0o444},
     }));
     draft.mount(TLS_VOLUME, TLS_MOUNT_PATH);
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));

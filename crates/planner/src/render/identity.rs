@@ -112,7 +112,7 @@ fn discoverable(observed: &Observed) -> Vec<String> {
 pub(crate) fn key(job: &Job, name: &str, keys: &Keys) -> Object {
     let kind = match keys {
         Keys::SshPair => "kubernetes.io/ssh-auth",
-        Keys::Certificates { .. } => "Opaque",
+        Keys::Agent { .. } => "Opaque",
     };
     child(job, Kind::Secret, "v1", name, json!({"type": kind}))
 }

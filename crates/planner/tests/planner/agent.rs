@@ -1,5 +1,5 @@
 //! The agent in pods: what is rendered for it, what the launcher is told, what its word decides,
-//! and how long certificates live.
+//! and how long keys live.
 
 mod cores;
 mod ends;

@@ -9,7 +9,7 @@ use super::{IMAGE, by_agent, by_ssh, command, launcher, variable, volume, waitin
 use crate::{created_one, patch};
 
 #[test]
-fn a_worker_serves_and_holds_no_key_of_the_launcher() {
+fn s08_a_worker_serves_and_holds_no_key_but_its_own() {
     let spec = worker(&by_agent(job("demo").workers(2)), 1);
     let main = &spec["containers"][0];
     assert_eq!(
@@ -27,7 +27,8 @@ fn a_worker_serves_and_holds_no_key_of_the_launcher() {
         .iter()
         .map(|item| &item["key"])
         .collect();
-    assert_eq!(keys, ["server.crt", "server.key", "ca.crt"]);
+    assert_eq!(keys, ["w1", "launcher.pub", "valid-until"]);
+    assert_eq!(items[0]["path"], "worker.key");
     assert_eq!(spec["automountServiceAccountToken"], false);
     assert!(!spec.to_string().contains("ssh-auth"));
 }
@@ -100,7 +101,8 @@ fn a_launcher_waits_and_runs_under_the_agent() {
     assert_eq!(variable(gate, "MUSTER_LISTS_DIR"), Some(&json!("/etc/mpi")));
     assert_eq!(volume(&spec, "mpi-job-config")["emptyDir"], json!({}));
     let items = &volume(&spec, "muster-tls")["secret"]["items"];
-    assert_eq!(items[0]["key"], "client.crt");
+    let item = |name: &str| json!({"key": name, "path": name});
+    assert_eq!(*items, json!([item("launcher.key"), item("valid-until")]));
     let field = &volume(&spec, "muster-hosts")["downwardAPI"]["items"][0]["fieldRef"];
     assert_eq!(
         field["fieldPath"],

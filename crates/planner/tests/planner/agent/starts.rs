@@ -1,7 +1,7 @@
-//! How a start goes: what the launcher is told, whom it waits for, how long certificates live.
+//! How a start goes: what the launcher is told, whom it waits for, how long keys live.
 
 use planner::fixtures::{job, noon_and, world};
-use planner::observed::{PodPhase, Slot, Waiting};
+use planner::observed::{Observed, PodPhase, Slot, Waiting};
 use planner::site::Transport;
 use planner::{Action, Keys, Phase, Reason, Verdict, plan};
 use serde_json::json;
@@ -25,20 +25,15 @@ fn a_launcher_is_told_once_where_all_its_workers_are() {
 }
 
 #[test]
-fn certificates_are_made_for_one_start_and_go_with_it() {
+fn keys_are_made_for_one_start_and_go_with_it() {
     let world = by_agent(job("demo").workers(1));
-    let key = plan(&world)
-        .steps
-        .into_iter()
-        .flatten()
-        .find_map(|action| match action {
-            Action::CreateKey { secret, keys } => Some((secret.name, keys)),
-            _ => None,
-        });
-    let certificates = Keys::Certificates {
-        job: "uid-demo".to_owned(),
+    let (secret, keys) = made_keys(&world);
+    let wanted = Keys::Agent {
+        worker: "demo-worker".to_owned(),
+        workers: 256,
+        valid_secs: 365 * 24 * 3600,
     };
-    assert_eq!(key, Some(("demo-agent".to_owned(), certificates)));
+    assert_eq!((secret.as_str(), keys), ("demo-agent", wanted));
 
     let running = world.running();
     assert!(running.key.ours().is_some());
@@ -54,6 +49,38 @@ fn certificates_are_made_for_one_start_and_go_with_it() {
         .recorded()
         .with(|world| world.job.lifecycle.suspended = false);
     assert!(deeds(&plan(&resumed)).contains(&"create Secret demo-agent".to_owned()));
+}
+
+/// The Secret with keys that the next plan makes.
+fn made_keys(world: &Observed) -> (String, Keys) {
+    let mut actions = plan(world).steps.into_iter().flatten();
+    let made = actions.find_map(|action| match action {
+        Action::CreateKey { secret, keys } => Some((secret.name, keys)),
+        _ => None,
+    });
+    made.expect("the plan makes keys")
+}
+
+#[test]
+fn s11_keys_are_valid_a_little_longer_than_the_job_may_run() {
+    let limited = job("demo").workers(1);
+    let limited = limited.limited(|limits| limits.deadline_secs = Some(600));
+    let (_, keys) = made_keys(&by_agent(limited));
+    let Keys::Agent { valid_secs, .. } = keys else {
+        panic!("{keys:?}");
+    };
+    assert_eq!(valid_secs, 600 + 3600);
+}
+
+#[test]
+fn s08_a_job_has_keys_for_more_workers_than_it_has_now() {
+    for (now, keys_for) in [(0, 256), (65, 260), (3000, 10_000), (10_000, 10_000)] {
+        let (_, keys) = made_keys(&by_agent(job("demo").workers(now)));
+        let Keys::Agent { workers, .. } = keys else {
+            panic!("{keys:?}");
+        };
+        assert_eq!(workers, keys_for, "{now}");
+    }
 }
 
 #[test]
