@@ -5,6 +5,7 @@ mod api {
     mod admission;
     mod bad_input;
     mod bdap;
+    mod clients;
     mod crash;
     mod fixture;
     mod flyte;

@@ -25,6 +25,7 @@ mod metrics;
 mod mounts;
 mod object_index;
 mod observe;
+mod pace;
 mod pending_jobs;
 mod priorities;
 mod reconcile;

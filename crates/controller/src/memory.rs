@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::backoff::doubled;
 use crate::mounts::MountEvents;
+use crate::pace::Pace;
 use crate::wire::{ObjectKey, UserJob};
 
 /// A refused object is retried after this long, then twice as long each time…
@@ -46,6 +47,8 @@ pub(crate) struct JobMemory {
     pub(crate) written: Option<Arc<UserJob>>,
     /// When we wrote it.
     pub(crate) written_at: Option<Instant>,
+    /// When its status may be written next.
+    pub(crate) pace: Pace,
     /// What is known of the key Secret.
     pub(crate) key: KeySecret,
     /// The API server answered whether the launcher's Job exists, which the watch does not show.

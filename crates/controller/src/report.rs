@@ -1,5 +1,5 @@
-//! Writes the status of a job, and the events that go with it. Decides when: at once for conditions and
-//! outcomes, once the pods are quiet for mere progress.
+//! Writes the status of a job, and the events that go with it: at once for conditions and outcomes, at
+//! the pace of [`crate::pace`] for all else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,11 +16,6 @@ use crate::error::Error;
 use crate::events;
 use crate::merge;
 use crate::wire::UserJob;
-
-/// Progress is written when no pod has changed for this long…
-const QUIET: Duration = Duration::from_secs(5);
-/// …or when the last write is this old.
-const STALE: Duration = Duration::from_secs(60);
 
 /// What became of a report.
 #[derive(Debug)]
@@ -47,11 +42,10 @@ pub(crate) async fn report(
         urgency,
         events,
     } = (dialect.report)(whole, finding, now);
-    let wait = match urgency {
-        Urgency::Unchanged => return Ok(ReportOutcome::Unchanged),
-        Urgency::Now => Duration::ZERO,
-        Urgency::WhenQuiet => until_quiet(context, job),
-    };
+    let wait = wait(context, job, urgency);
+    if urgency == Urgency::Unchanged {
+        return Ok(ReportOutcome::Unchanged);
+    }
     if !wait.is_zero() {
         return Ok(ReportOutcome::Deferred(wait));
     }
@@ -63,7 +57,7 @@ pub(crate) async fn report(
         return Ok(ReportOutcome::Unchanged);
     }
 
-    let written = match write(context, job, change).await {
+    let written = match write(context, job, change, urgency).await {
         Ok(written) => written,
         Err(source) => {
             let unwritable = matches!(source.code(), Some(400 | 413 | 422));
@@ -140,7 +134,12 @@ async fn record_events_only(context: &Context, job: &UserJob, events: &[Event], 
 
 /// Writes to the version that was read, or not at all: a status must not describe an older spec than
 /// the one it is stored with.
-async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<UserJob>, ApiError> {
+async fn write(
+    context: &Context,
+    job: &UserJob,
+    status: Value,
+    urgency: Urgency,
+) -> Result<Arc<UserJob>, ApiError> {
     let patch = json!({
         "metadata": {
             "uid": job.metadata.uid,
@@ -154,25 +153,17 @@ async fn write(context: &Context, job: &UserJob, status: Value) -> Result<Arc<Us
     context.memory.with(job.uid(), |memory| {
         memory.written = Some(Arc::clone(&written));
         memory.written_at = Some(Instant::now());
+        memory.pace.written(urgency);
     });
     Ok(written)
 }
 
-fn until_quiet(context: &Context, job: &UserJob) -> Duration {
+fn wait(context: &Context, job: &UserJob, urgency: Urgency) -> Duration {
     let changed_at = context.memory.last_change(&job.key());
-    let written_at = context.memory.with(job.uid(), |memory| memory.written_at);
-    wait(Instant::now(), changed_at, written_at)
-}
-
-fn wait(now: Instant, changed_at: Option<Instant>, written_at: Option<Instant>) -> Duration {
-    let quiet_at = changed_at.map(|at| at + QUIET);
-    let stale_at = written_at.map(|at| at + STALE);
-    let due = match (quiet_at, stale_at) {
-        (Some(quiet), Some(stale)) => quiet.min(stale),
-        (Some(quiet), None) => quiet,
-        (None, _) => now,
-    };
-    due.saturating_duration_since(now)
+    let generation = job.metadata.generation;
+    context.memory.with(job.uid(), |memory| {
+        memory.pace.wait(urgency, generation, changed_at)
+    })
 }
 
 /// Counts each job once, with the write that records it.
@@ -186,22 +177,5 @@ fn count(context: &Context, before: &Recorded, after: &Recorded) {
             Some(Verdict::Failed { .. }) => context.metrics.jobs_failed.inc(),
             None => return,
         };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn progress_waits_for_quiet_pods_but_not_forever() {
-        let start = Instant::now();
-        let secs = Duration::from_secs;
-        let at = |second| Some(start + secs(second));
-        assert_eq!(wait(start + secs(10), None, None), Duration::ZERO);
-        assert_eq!(wait(start + secs(10), at(9), None), secs(4));
-        assert_eq!(wait(start + secs(10), at(10), at(9)), secs(5));
-        assert_eq!(wait(start + secs(10), at(4), at(9)), Duration::ZERO);
-        assert_eq!(wait(start + secs(70), at(70), at(9)), Duration::ZERO);
     }
 }

@@ -132,14 +132,19 @@ pub struct Report {
     pub events: Vec<Event>,
 }
 
-/// When a status must be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When a status must be written; the least urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// It equals the stored one.
     Unchanged,
-    /// Only counters and progress messages differ: the write may wait until the pods are quiet.
-    WhenQuiet,
-    /// A condition, an outcome, a time or the observed generation differs.
+    /// Only the observed generation differs, or what follows from an edit of a suspended job: no news,
+    /// and the client that edits may be about to edit again without reading the job.
+    Edit,
+    /// Only counters and progress messages differ: the write may wait a little.
+    Progress,
+    /// The same, and trouble began or ended: the reason is, or was, another than that of every start.
+    Trouble,
+    /// A condition, an outcome or a time differs.
     Now,
 }
 

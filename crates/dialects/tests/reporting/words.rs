@@ -5,7 +5,9 @@ use dialects::{FieldError, Finding, Urgency};
 use planner::{Reason, Status};
 use serde_json::{Value, json};
 
-use crate::found::{CREATED_EVENT, Stored, blocked, clock, count, events, running, waiting};
+use crate::found::{
+    CREATED_EVENT, Stored, blocked, clock, count, events, running, suspended, waiting,
+};
 
 #[test]
 fn another_spelling_of_the_same_start_is_no_difference() {
@@ -24,16 +26,63 @@ fn progress_may_wait_and_news_may_not() {
         workers: count(1, 0, 0),
         ready: 1,
         message: "1 of 2 workers run".to_owned(),
-        reason: Some(Reason::PullingImage),
         ..waiting()
     };
     let report = job.step(&progress, clock(1));
     assert_eq!(
         (report.urgency, report.events.len()),
-        (Urgency::WhenQuiet, 0)
+        (Urgency::Progress, 0)
     );
     assert_eq!(job.muster()["ready"], "1/2");
     assert_eq!(job.step(&running(), clock(2)).urgency, Urgency::Now);
+}
+
+#[test]
+fn v03_trouble_that_begins_or_ends_is_more_than_progress() {
+    let mut job = Stored::new();
+    let because = |reason| Status {
+        reason: Some(reason),
+        ..waiting()
+    };
+    job.step(&because(Reason::WaitingForWorkers), clock(0));
+    for (reason, urgency) in [
+        (Reason::Starting, Urgency::Progress),
+        (Reason::Unschedulable, Urgency::Trouble),
+        (Reason::PullingImage, Urgency::Trouble),
+        (Reason::WaitingForWorkers, Urgency::Trouble),
+    ] {
+        let report = job.step(&because(reason), clock(1));
+        assert_eq!((report.urgency, report.events.len()), (urgency, 0));
+    }
+}
+
+#[test]
+fn v01_an_edit_is_no_news_of_its_own() {
+    let mut job = Stored::new();
+    job.step(&waiting(), clock(0));
+    job.0["metadata"]["generation"] = 2.into();
+    assert_eq!(job.step(&waiting(), clock(1)).urgency, Urgency::Edit);
+    assert_eq!(job.status()["observedGeneration"], 2);
+    let wider = Status {
+        wanted: 4,
+        ..waiting()
+    };
+    job.0["metadata"]["generation"] = 3.into();
+    assert_eq!(job.step(&wider, clock(2)).urgency, Urgency::Progress);
+
+    job.step(&suspended(), clock(3));
+    let wider = Status {
+        wanted: 4,
+        ..suspended()
+    };
+    job.0["metadata"]["generation"] = 4.into();
+    let report = job.step(&wider, clock(4));
+    assert_eq!(
+        report.urgency,
+        Urgency::Edit,
+        "no pod of a suspended job moves"
+    );
+    assert_eq!(job.muster()["ready"], "0/4");
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn a22_the_status_counts_workers_and_follows_the_launcher() {
     let report = scenario.reconcile();
     assert_eq!(scenario.status()["readyWorkers"], 1);
     assert_eq!(scenario.status()["muster"]["ready"], "1/5");
-    assert_eq!(report.urgency, Urgency::WhenQuiet);
+    assert_eq!(report.urgency, Urgency::Progress);
     let scenario = scenario.running();
     assert_eq!(scenario.status()["launcher"], "Running");
     assert_eq!(scenario.holds("Created"), Some(true));
