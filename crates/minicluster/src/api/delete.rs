@@ -6,10 +6,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::select::Selector;
 use super::status::Refusal;
 use super::store::{Key, KindId};
-use super::{Call, Outcome, request, success};
+use super::{Call, Outcome, present, request, success};
 use crate::Cluster;
 use crate::builtin::{items, text};
 use crate::kinds::Resource;
@@ -125,32 +124,18 @@ impl Cluster {
             return Err(Refusal::method_not_allowed());
         }
         let options = Options::of(call)?;
-        let selector = self.selector(call)?;
-        let keys = self.selected(call, &selector);
-        let mut deleted = Vec::new();
+        let page = self.page(call)?;
         let resource = Arc::clone(&call.resource);
-        for key in keys {
-            let before = self.store.get(&key).cloned();
+        for object in &page.objects {
+            let key = key_of(&resource.id, object);
             match self.delete_object(call.now, &resource, &key, &options) {
-                // The answer shows what was found, not what became of it.
-                Ok(_) => deleted.extend(before),
-                Err(refusal) if refusal.code == 404 => {}
-                Err(refusal) => return Err(refusal),
+                Err(refusal) if refusal.code != 404 => return Err(refusal),
+                Ok(_) | Err(_) => {}
             }
         }
-        Ok(Outcome::Written(
-            200,
-            self.write_list(call, &deleted, self.store.revision(), None),
-        ))
-    }
-
-    fn selected(&self, call: &Call, selector: &Selector) -> Vec<Key> {
-        let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
-        self.store
-            .list(&call.resource.id, namespace, None)
-            .filter(|object| selector.matches(object))
-            .map(|object| key_of(&call.resource.id, object))
-            .collect()
+        // The answer shows what was found, not what became of it.
+        let text = present::list(call, &page.objects, page.revision, page.more);
+        Ok(Outcome::Written(200, text))
     }
 
     /// Deletes as the options say.

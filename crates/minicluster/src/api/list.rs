@@ -48,6 +48,14 @@ impl Token {
     }
 }
 
+/// A part of a list.
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Arc<Value>>,
+    pub(crate) revision: u64,
+    /// Where it goes on, and how many follow, where that is known.
+    pub(crate) more: Option<(String, Option<u64>)>,
+}
+
 impl Cluster {
     /// What a request is limited to.
     pub(crate) fn selector(&self, call: &Call) -> Result<Selector, Refusal> {
@@ -76,6 +84,17 @@ impl Cluster {
     }
 
     pub(crate) fn list(&mut self, call: &Call) -> Result<Outcome, Refusal> {
+        let Page {
+            objects,
+            revision,
+            more,
+        } = self.page(call)?;
+        let text = present::list(call, &objects, revision, more);
+        Ok(Outcome::Written(200, text))
+    }
+
+    /// The objects that a request selects, as far as its limit goes.
+    pub(crate) fn page(&self, call: &Call) -> Result<Page, Refusal> {
         let selector = self.selector(call)?;
         let current = self.store.revision();
         let token = match call.params.text("continue") {
@@ -127,21 +146,11 @@ impl Cluster {
             };
             (token.write(), selector.is_empty().then_some(left))
         });
-        Ok(Outcome::Written(
-            200,
-            self.write_list(call, &page, revision, more),
-        ))
-    }
-
-    /// The list as text.
-    pub(crate) fn write_list(
-        &self,
-        call: &Call,
-        page: &[Arc<Value>],
-        revision: u64,
-        more: Option<(String, Option<u64>)>,
-    ) -> Vec<u8> {
-        present::list(call, page, revision, more)
+        Ok(Page {
+            objects: page,
+            revision,
+            more,
+        })
     }
 
     /// Objects as they were at a revision, from just after a token.

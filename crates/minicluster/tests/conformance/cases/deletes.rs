@@ -147,6 +147,22 @@ pub(crate) fn cases() -> Vec<Case> {
             .delete(cm("?labelSelector=x%3D1"), Value::Null)
             .get(cm("a"))
             .get(cm("b")),
+        case("a collection goes page by page")
+            .post(
+                cm(""),
+                json!({"metadata": {"name": "a", "labels": {"x": "1"}}}),
+            )
+            .post(
+                cm(""),
+                json!({"metadata": {"name": "b", "labels": {"x": "1"}}}),
+            )
+            .delete(cm("?labelSelector=x%3D1&limit=1&continue="), Value::Null)
+            .get(cm("b"))
+            .delete(
+                cm("?labelSelector=x%3D1&limit=1&continue=${2.continue}"),
+                Value::Null,
+            )
+            .get(cm("b")),
         case("pods that are not over go, selected by field")
             .post(core("pods", ""), pod("a"))
             .post(core("pods", ""), bound("b"))
