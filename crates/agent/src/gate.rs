@@ -64,6 +64,8 @@ pub(crate) struct Wait {
     file: HostsFile,
     probers: Probers,
     workers: Workers,
+    /// When the list was last read.
+    read: Option<Instant>,
     /// The number of workers, once it is known.
     asked: Option<usize>,
     /// How long all workers have to answer; no limit if absent.
@@ -81,6 +83,7 @@ impl Wait {
             begun: Instant::now(),
             probers: Probers::new(probe.clone()),
             workers: Workers::default(),
+            read: None,
             probe,
             file: HostsFile::of_environment(),
             asked: None,
@@ -103,12 +106,16 @@ impl Wait {
 
     pub(crate) fn until_open(&mut self, signals: &Signals) -> Result<End> {
         loop {
-            let Listing { hosts, workers } = self.file.listing();
-            self.asked = workers;
-            self.workers.list(hosts);
-            let answered = self.workers.answered();
-            if self.asked.is_some_and(|asked| answered.len() >= asked) {
-                return Ok(End::AllAnswered(answered));
+            // Not for every answer: the list may be long.
+            if self.read.is_none_or(|read| read.elapsed() >= LOOK_INTERVAL) {
+                let Listing { hosts, workers } = self.file.listing();
+                self.asked = workers;
+                self.workers.list(hosts);
+                self.read = Some(Instant::now());
+            }
+            let answers = self.workers.answers();
+            if self.asked.is_some_and(|asked| answers >= asked) {
+                return Ok(End::AllAnswered(self.workers.answered()));
             }
             if self.patience.is_some_and(|all| self.begun.elapsed() >= all) {
                 return Ok(End::Deadline);
@@ -147,7 +154,7 @@ impl Wait {
         );
         eprintln!("muster-agent: {message}");
         let report = AgentReport {
-            hosts: workers.answered().len(),
+            hosts: workers.answers(),
             asked: self.asked,
             lost: workers.missing(),
             ..AgentReport::new(verdict, exit, message)
@@ -186,7 +193,7 @@ impl Progress {
 
     fn tell(&mut self, workers: &Workers, asked: Option<usize>) {
         let now = Instant::now();
-        let heard_of = workers.answered().len();
+        let heard_of = workers.answers();
         let due = self.told.is_none_or(|(when, before)| {
             let since = now.duration_since(when);
             since >= PROGRESS_INTERVAL || (heard_of != before && since >= PROGRESS_MIN)
@@ -217,7 +224,7 @@ fn waiting_for(workers: &Workers, asked: Option<usize>) -> String {
     let Some(asked) = asked else {
         return "waiting for the operator to publish the list of workers".into();
     };
-    let open = asked.saturating_sub(workers.answered().len());
+    let open = asked.saturating_sub(workers.answers());
     let mut words = named(&workers.missing());
     let unlisted = asked.saturating_sub(workers.known());
     if unlisted > 0 {

@@ -1,6 +1,7 @@
 //! What the gate knows of all workers, and the threads that probe them. Decides which worker is probed
 //! next and when everyone has answered; must not know how a worker is probed.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,11 +62,17 @@ pub(super) struct Hopeless {
     pub(super) silent: Vec<String>,
 }
 
-/// Everything known of the workers.
+/// Everything known of the workers. There may be thousands, and each answers once: whatever is done for
+/// every answer takes no time by their number.
 #[derive(Default)]
 pub(super) struct Workers {
     /// In the order of the list.
     states: Vec<WorkerState>,
+    /// Where in the list a worker is.
+    places: HashMap<Host, usize>,
+    /// Who is probed when.
+    due: BTreeSet<(Instant, usize)>,
+    answers: usize,
     /// The last reason that anyone failed for.
     pub(super) reason: Option<String>,
 }
@@ -76,29 +83,49 @@ impl Workers {
         if self.states.iter().map(|state| &state.host).eq(&hosts) {
             return;
         }
-        let mut known = std::mem::take(&mut self.states);
+        let known = std::mem::take(&mut self.states).into_iter();
+        let mut known: HashMap<Host, WorkerState> =
+            known.map(|state| (state.host.clone(), state)).collect();
         for host in hosts {
-            let at = known.iter().position(|state| state.host == host);
-            let state = at.map(|at| known.swap_remove(at));
+            let state = known.remove(&host);
             self.states
                 .push(state.unwrap_or_else(|| WorkerState::new(host)));
         }
+        let places = self.states.iter().enumerate();
+        self.places = places
+            .clone()
+            .map(|(place, state)| (state.host.clone(), place))
+            .collect();
+        self.due = places
+            .clone()
+            .filter_map(|(place, state)| Some((state.due?, place)))
+            .collect();
+        self.answers = places.filter(|(_, state)| state.has_answered()).count();
     }
 
     fn note(&mut self, host: &Host, answer: Result<(), ProbeError>) {
         let now = Instant::now();
-        let mut states = self.states.iter_mut();
-        let Some(state) = states.find(|state| state.host == *host) else {
+        let Some(place) = self.places.get(host).copied() else {
             return; // replaced meanwhile
         };
+        let state = &mut self.states[place];
+        let had_answered = state.has_answered();
         state.last = match (&answer, &state.last) {
             (Ok(()), _) => LastProbe::Answered,
             (Err(ProbeError::Refused(_)), LastProbe::Refused(since)) => LastProbe::Refused(*since),
             (Err(ProbeError::Refused(_)), _) => LastProbe::Refused(now),
             (Err(ProbeError::Other(_)), _) => LastProbe::Failed,
         };
+        match (had_answered, state.has_answered()) {
+            (false, true) => self.answers += 1,
+            (true, false) => self.answers -= 1,
+            (true, true) | (false, false) => {}
+        }
         if let Err(error) = answer {
-            state.due = Some(now + RETRY_INTERVAL);
+            if let Some(due) = state.due.replace(now + RETRY_INTERVAL) {
+                self.due.remove(&(due, place));
+            }
+            self.due.insert((now + RETRY_INTERVAL, place));
             self.reason = Some(format!("{}: {error}", host.name));
         }
     }
@@ -109,6 +136,10 @@ impl Workers {
 
     pub(super) fn listed(&self) -> Vec<Host> {
         self.states.iter().map(|state| state.host.clone()).collect()
+    }
+
+    pub(super) fn answers(&self) -> usize {
+        self.answers
     }
 
     pub(super) fn answered(&self) -> Vec<Host> {
@@ -150,10 +181,11 @@ impl Workers {
     /// A worker to probe now.
     fn next(&mut self) -> Option<Host> {
         let now = Instant::now();
-        let is_due = |state: &&mut WorkerState| state.due.is_some_and(|due| due <= now);
-        let state = self.states.iter_mut().find(is_due)?;
-        state.due = None;
-        Some(state.host.clone())
+        let next = self.due.first().copied();
+        let (due, place) = next.filter(|(due, _)| *due <= now)?;
+        self.due.remove(&(due, place));
+        self.states[place].due = None;
+        Some(self.states[place].host.clone())
     }
 }
 
@@ -277,6 +309,38 @@ mod tests {
         assert!(!refusing(&workers, 2));
         workers.note(&second, refused());
         assert!(refusing(&workers, 2));
+    }
+
+    /// Each answer once cost a look at every worker.
+    #[test]
+    fn c02_a_gate_takes_time_by_the_number_of_workers() {
+        let took = |count: usize| {
+            let list: String = (0..count)
+                .map(|index| format!("w{index} 10.{}.{}.1\n", index / 256, index % 256))
+                .collect();
+            let hosts = parse(&list);
+            let begun = Instant::now();
+            let mut workers = Workers::default();
+            workers.list(hosts.clone());
+            let mut probed = Vec::new();
+            while let Some(host) = workers.next() {
+                probed.push(host);
+            }
+            workers.list(hosts[1..].to_vec());
+            workers.list(hosts);
+            for host in &probed {
+                workers.note(host, Ok(()));
+                assert!(workers.answers() > 0);
+            }
+            assert_eq!(workers.answers(), count);
+            begun.elapsed()
+        };
+        let shortest = |count| (0..9).map(|_| took(count)).min().unwrap();
+        let (small, large) = (shortest(1_000), shortest(10_000));
+        assert!(
+            large < small * 50,
+            "{small:?} for 1000, {large:?} for 10000"
+        );
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
