@@ -108,6 +108,8 @@ const STATUS: &[Field] = fields! {
     "status.phase": TEXT => "Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown.";
     "status.tasks[].type": TEXT => "";
     "status.tasks[].restartCount": INT32 => "";
+    "status.tasks[].omitted": INT32
+        => "How many replicas `status` does not name: it names at most 1000. `aggregate` counts all.";
     "status.tasks[].status[].phase": TEXT => "";
     "status.tasks[].status[].name": TEXT => "";
     "status.tasks[].status[].uid": TEXT => "";

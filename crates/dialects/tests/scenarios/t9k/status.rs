@@ -1,8 +1,10 @@
 //! What a job's status says, and what stays at its end: lines 11 and 26 to 31 of the list.
 
+use dialects::Finding;
 use dialects::t9k_v1beta1::DIALECT;
 use planner::observed::PodPhase;
-use serde_json::json;
+use planner::{PodNote, Status, fixtures};
+use serde_json::{Value, json};
 
 use super::seed::{aggregate, scenario, seed, with};
 use crate::driver::Scenario;
@@ -151,4 +153,79 @@ fn nothing_is_being_created_for_a_job_that_has_ended() {
     run.at(30).reconcile();
     assert_eq!(run.status()["phase"], "Failed");
     assert_eq!(aggregate(&run, "creating"), 0);
+}
+
+#[test]
+fn c15_tasks_of_ten_thousand_pods_fit_into_an_object_and_the_counts_cover_all() {
+    const BYTES_MAX: usize = 512 * 1024;
+    let large = with(|job| job["spec"]["worker"]["replicas"] = json!(10_000));
+    let status = |phase: PodPhase, count: u32| {
+        let pods = (0..count).map(|index| PodNote {
+            name: format!("mpi-example-worker-{index}"),
+            uid: format!("0c7a5a4e-6d0b-4c5e-9f0e-{index:012}"),
+            phase: match index {
+                7_000 => PodPhase::Failed,
+                _ => phase,
+            },
+            restarts: 0,
+            exit_code: None,
+        });
+        let mut world = fixtures::world((DIALECT.lower)(&large).expect("the job is valid"));
+        world.job.lifecycle.suspended = phase == PodPhase::Pending;
+        Status {
+            pods: pods.collect(),
+            ..planner::plan(&world).status
+        }
+    };
+    let report = |stored: &Value, planned: &Status| {
+        let job = with(|job| {
+            job["spec"]["worker"]["replicas"] = json!(10_000);
+            job["status"] = stored.clone();
+        });
+        (DIALECT.report)(&job, &Finding::Planned(planned), fixtures::noon()).status
+    };
+    let running = report(&json!({}), &status(PodPhase::Running, 10_000));
+    assert!(
+        running.to_string().len() < BYTES_MAX,
+        "{}",
+        running.to_string().len()
+    );
+    let workers = &running["tasks"][1];
+    assert_eq!(workers["omitted"], 9_000);
+    let told = workers["status"].as_array().expect("workers are told of");
+    assert_eq!(told.len(), 1_000);
+    assert_eq!(told[998]["name"], "mpi-example-worker-998");
+    assert_eq!(
+        told[999]["name"], "mpi-example-worker-7000",
+        "what failed is told of"
+    );
+    assert_eq!(running["aggregate"]["running"], 9_999);
+
+    let partly_gone = report(&running, &status(PodPhase::Pending, 5_000));
+    assert_eq!(partly_gone["aggregate"]["pending"], 5_000);
+    assert_eq!(partly_gone["aggregate"]["deleted"], 5_000);
+    let gone = report(&partly_gone, &status(PodPhase::Pending, 0));
+    assert_eq!(gone["aggregate"]["deleted"], 10_000);
+    assert_eq!(gone["tasks"][1]["omitted"], 9_000);
+}
+
+/// Every pod was once searched for among all others.
+#[test]
+fn c02_a_report_of_every_pod_takes_time_by_their_number() {
+    let took = |count: u32| {
+        let job = with(|job| job["spec"]["worker"]["replicas"] = json!(count));
+        let mut world = fixtures::world((DIALECT.lower)(&job).expect("the job is valid"));
+        world.workers = (0..count)
+            .map(|index| fixtures::pod(&world.job.worker_name(index)))
+            .collect();
+        let status = planner::plan(&world).status;
+        fixtures::shortest_of(9, || {
+            (DIALECT.report)(&job, &Finding::Planned(&status), fixtures::noon());
+        })
+    };
+    let (small, large) = (took(1_000), took(10_000));
+    assert!(
+        large < small * 50,
+        "{small:?} for 1000, {large:?} for 10000"
+    );
 }
