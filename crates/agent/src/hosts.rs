@@ -1,11 +1,12 @@
-//! The list of workers: one `NAME ADDRESS[:PORT]` per line, after a first line with their number. The
-//! operator writes it, and the kubelet mounts it. Decides which worker a name means; the list is the
-//! only source, so that the name of a worker is never looked up in DNS.
+//! The list of workers, which the operator writes and the kubelet mounts. Decides which worker a name
+//! means; the list is the only source, so that the name of a worker is never looked up in DNS. How
+//! the list is spelled is `contract`'s business.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use contract::host_list::{self, ListedHost};
 use contract::{env, files};
 use thiserror::Error;
 
@@ -15,7 +16,7 @@ use crate::settings;
 const REREAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Host {
     /// As the operator wrote it.
     pub(crate) name: String,
@@ -39,29 +40,10 @@ pub(crate) enum HostsError {
     NotAnAddress { name: String, address: String },
 }
 
-/// The lines of a list. Skips what is not `NAME ADDRESS`, since a list may be incomplete while it is being
-/// written.
+/// The workers of a list.
 pub(crate) fn parse(text: &str) -> Vec<Host> {
-    let complete = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default());
-    complete
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (name, address) = (words.next()?, words.next()?);
-            Some(Host {
-                name: name.to_owned(),
-                address: address.to_owned(),
-            })
-        })
-        .collect()
-}
-
-/// How many workers there will be, by the first line.
-fn parse_workers(text: &str) -> Option<usize> {
-    let first = text.lines().next()?;
-    let number = first.strip_prefix(files::WORKERS_LINE)?;
-    number.trim().parse().ok()
+    let host = |ListedHost { name, address }| Host { name, address };
+    host_list::read(text).into_iter().map(host).collect()
 }
 
 /// The list, and how long it will be.
@@ -160,7 +142,7 @@ impl HostsFile {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         Listing {
             hosts: parse(&text),
-            workers: parse_workers(&text).or_else(settings::workers),
+            workers: host_list::read_workers(&text).or_else(settings::workers),
         }
     }
 
@@ -264,7 +246,7 @@ half-written";
     }
     #[test]
     fn the_first_line_says_how_many_there_are_to_be() {
-        let workers = |text| parse_workers(text);
+        let workers = |text| host_list::read_workers(text);
         assert_eq!(workers("# workers 3\nw0 10.0.0.1\n"), Some(3));
         assert_eq!(workers("# workers 0"), Some(0));
         assert_eq!(workers("w0 10.0.0.1\n# workers 3\n"), None);

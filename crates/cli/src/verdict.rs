@@ -41,6 +41,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         | Reason::PodSecurityDenied
         | Reason::NameTaken
         | Reason::NamespaceNotAllowed
+        | Reason::TooLarge
         | Reason::Refused => exit::NEVER_STARTED,
         Reason::Suspended => exit::STOPPED,
         Reason::Starting

@@ -73,11 +73,9 @@ pub const HOSTS_VOLUME: &str = "muster-hosts";
 pub const HOSTS_MOUNT_PATH: &str = "/muster/hosts";
 /// Name of the file in it.
 pub const HOSTS_FILE: &str = "hosts";
-/// The list of workers in the pod: one `NAME ADDRESS[:PORT]` per line after a first line
-/// [`WORKERS_LINE`]. It may appear, grow and shrink after the start.
+/// The list of workers in the pod, as [`crate::host_list`] spells it. It may appear, grow and shrink
+/// after the start.
 pub const HOSTS_PATH: &str = "/muster/hosts/hosts";
-/// How the first line of the list of workers begins; the number of workers follows.
-pub const WORKERS_LINE: &str = "# workers ";
 
 /// Volume that tells workers that end by themselves how their job ended, from
 /// [`crate::labels::END_ANNOTATION`].

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod env;
 pub mod exit_code;
 pub mod files;
+pub mod host_list;
 pub mod labels;
 pub mod mpi;
 pub mod protocol;

@@ -27,6 +27,8 @@ vocabulary! {
         Invalid,
         /// The operator refuses jobs in this namespace, because it is its own.
         NamespaceNotAllowed,
+        /// The job asks for more than anything that can run.
+        TooLarge,
         /// The API server refused an object for another reason.
         Refused,
         /// The launcher's program failed.
@@ -109,6 +111,7 @@ impl Reason {
             | Self::NameTaken
             | Self::Invalid
             | Self::NamespaceNotAllowed
+            | Self::TooLarge
             | Self::Refused => Stage::Blocked,
             Self::CommandFailed
             | Self::CommandNotFound
@@ -145,6 +148,7 @@ impl Reason {
             | Self::NameTaken
             | Self::Invalid
             | Self::NamespaceNotAllowed
+            | Self::TooLarge
             | Self::CommandFailed
             | Self::CommandNotFound
             | Self::OutOfMemory
@@ -163,6 +167,7 @@ impl Reason {
             Self::Suspended | Self::Starting | Self::WaitingForWorkers | Self::PullingImage => None,
             Self::NameTaken
             | Self::Invalid
+            | Self::TooLarge
             | Self::CommandFailed
             | Self::CommandNotFound
             | Self::OutOfMemory
@@ -200,6 +205,7 @@ impl Reason {
                 "create the job in another namespace, or start the operator with \
                  --allow-jobs-in-operator-namespace"
             }
+            Self::TooLarge => "ask for fewer workers, or for what the message names",
             Self::Refused => "read the API server's answer, and correct what it names",
             Self::CommandFailed | Self::RankKilled => {
                 "read what the program said; the exit code is its own"
@@ -237,7 +243,7 @@ impl Reason {
             Self::Evicted | Self::WorkerLost | Self::Unreachable | Self::InitializationFailed => {
                 Evidence::WorkerLog
             }
-            Self::Invalid => Evidence::Spec,
+            Self::Invalid | Self::TooLarge => Evidence::Spec,
             Self::Suspended
             | Self::Starting
             | Self::WaitingForWorkers
@@ -278,9 +284,10 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
-             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed Refused CommandFailed CommandNotFound OutOfMemory \
-             Evicted DeadlineExceeded WorkerCannotStart LauncherCannotStart WorkerLost Unreachable \
-             RanksNotDistributed RankKilled InitializationFailed LauncherLost"
+             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed TooLarge Refused CommandFailed \
+             CommandNotFound OutOfMemory Evicted DeadlineExceeded WorkerCannotStart \
+             LauncherCannotStart WorkerLost Unreachable RanksNotDistributed RankKilled \
+             InitializationFailed LauncherLost"
         );
     }
 

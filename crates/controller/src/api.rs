@@ -25,6 +25,14 @@ const FIELD_MANAGER: &str = "muster-operator";
 /// One request may take this long, waits that the server asked for included. Longer than the default
 /// timeout of admission webhooks (10 s), so that the API server can still name the one that hangs.
 const DEADLINE: Duration = Duration::from_secs(12);
+/// Objects that one request deletes at most. The API server gives up after a minute, and needs up to
+/// 30 ms for each on a busy machine.
+pub(crate) const SELECTED_MAX: usize = 1000;
+/// What each object adds to the deadline of a request that deletes many.
+const DELETION_EACH: Duration = Duration::from_millis(50);
+/// Metadata instead of whole objects.
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// Requests that run at once, over all jobs: each is a connection.
 const IN_FLIGHT_MAX: usize = 64;
 
@@ -70,6 +78,15 @@ impl Api {
         body: &Value,
     ) -> Result<String, ApiError> {
         let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
+        self.create_text(target, body).await
+    }
+
+    /// POST of what is JSON already.
+    pub(crate) async fn create_text(
+        &self,
+        target: Target<'_>,
+        body: Vec<u8>,
+    ) -> Result<String, ApiError> {
         self.send(target.path().create(&post_params(), body)).await
     }
 
@@ -140,12 +157,16 @@ impl Api {
         self.send(target.path().delete(target.name, &params)).await
     }
 
-    /// DELETE of all objects that the selectors match.
+    /// DELETE of the objects that the selectors match, at most [`SELECTED_MAX`] of them, from where
+    /// the page before it ended. Answers with their metadata alone: the pods of a large job would not
+    /// fit into our memory. `expected` objects have the time that so many need.
     pub(crate) async fn delete_selected(
         &self,
         target: Target<'_>,
         labels: &str,
         fields: &str,
+        page: &str,
+        expected: usize,
     ) -> Result<String, ApiError> {
         let mut selection = ListParams::default().labels(labels);
         if !fields.is_empty() {
@@ -153,7 +174,17 @@ impl Api {
         }
         let params = DeleteParams::default();
         let request = target.path().delete_collection(&params, &selection);
-        self.send(request).await
+        let request = request.and_then(|mut request| {
+            // The token of a page needs no escapes.
+            let uri = format!("{}&limit={SELECTED_MAX}&continue={page}", request.uri());
+            *request.uri_mut() = uri
+                .parse::<http::Uri>()
+                .map_err(|error| kube::core::request::Error::BuildRequest(error.into()))?;
+            let accept = http::HeaderValue::from_static(METADATA_LIST);
+            request.headers_mut().insert(http::header::ACCEPT, accept);
+            Ok(request)
+        });
+        self.send_for(request, deletion_deadline(expected)).await
     }
 
     /// GET of at most one object, to learn whether the API exists.
@@ -181,6 +212,14 @@ impl Api {
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, ApiError> {
+        self.send_for(request, DEADLINE).await
+    }
+
+    async fn send_for(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        time: Duration,
+    ) -> Result<String, ApiError> {
         let request = request.map_err(|error| ApiError::from(kube::Error::BuildRequest(error)))?;
         // The deadline does not include the wait for a slot of our own.
         let _slot = self
@@ -188,9 +227,9 @@ impl Api {
             .acquire()
             .await
             .expect("the semaphore is never closed");
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + time;
         let unanswered = ApiError::TimedOut {
-            secs: DEADLINE.as_secs(),
+            secs: time.as_secs(),
         };
         loop {
             let Ok(()) = timeout_at(deadline, self.pause.over()).await else {
@@ -215,6 +254,12 @@ impl Api {
         matches!(error.code(), Some(429 | 503))
             && self.pause.until().is_some_and(|until| until < deadline)
     }
+}
+
+/// How long a request may take that deletes so many objects.
+fn deletion_deadline(objects: usize) -> Duration {
+    let objects = u32::try_from(objects.min(SELECTED_MAX)).unwrap_or(u32::MAX);
+    DEADLINE + DELETION_EACH * objects
 }
 
 fn found(answer: Result<String, ApiError>) -> Result<Option<String>, ApiError> {
@@ -274,6 +319,14 @@ mod tests {
             answer = answer.header("Retry-After", secs);
         }
         answer.body(()).expect("the parts are valid")
+    }
+
+    #[test]
+    fn c03_a_deletion_has_time_by_its_size_and_more_than_the_api_server_takes() {
+        assert_eq!(deletion_deadline(0), DEADLINE);
+        assert!(deletion_deadline(100) > DEADLINE);
+        assert!(deletion_deadline(SELECTED_MAX) > Duration::from_secs(60));
+        assert_eq!(deletion_deadline(10_000), deletion_deadline(SELECTED_MAX));
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use planner::job::Owner;
-use planner::{Action, Keys, Kind, Object};
+use planner::{Action, Keys, Kind, Object, WorkerBatch};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::Lookup;
-use crate::write_policy::{self, Holder, Next};
+use crate::write_policy::{self, Batches, Holder, Next};
 use crate::{agent_keys, keys, wire};
 
 /// Requests of one step that run at once.
@@ -29,27 +29,42 @@ enum Applied {
     Stopped,
 }
 
+/// How far a plan was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// As far as it goes.
+    Whole,
+    /// It had more requests than one pass sends.
+    Partial,
+}
+
 /// Carries out the steps of a plan, one after the other. After a refusal or a surprise it stops; the
-/// next observation shows why. Within a step, one failure does not hold up independent actions.
+/// next observation shows why. Within a step, one failure does not hold up independent actions. A step
+/// that is too large for one pass ends it as well: what comes after it must not come before its end.
 pub(crate) async fn apply(
     context: &Context,
     owner: &Owner,
     steps: Vec<Vec<Action>>,
-) -> Result<(), Error> {
+) -> Result<Extent, Error> {
     let applier = Applier {
         context,
         lookup: Lookup { context, owner },
     };
     for step in steps {
         let mut stopped = false;
-        for outcome in applier.step(step).await {
+        let batches = write_policy::batches(step);
+        let is_partial = batches.is_partial;
+        for outcome in applier.step(batches).await {
             stopped |= outcome? == Applied::Stopped;
         }
         if stopped {
             break;
         }
+        if is_partial {
+            return Ok(Extent::Partial);
+        }
     }
-    Ok(())
+    Ok(Extent::Whole)
 }
 
 /// Acts for one job.
@@ -59,43 +74,71 @@ struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    async fn step(&self, step: Vec<Action>) -> Vec<Result<Applied, Error>> {
-        let batches = write_policy::batches(step);
+    async fn step(&self, batches: Batches) -> Vec<Result<Applied, Error>> {
+        let left = batches.requests;
         let independent = stream::iter(batches.independent)
-            .map(|action| self.act(action))
+            .map(|action| self.act(action, left))
             .buffer_unordered(IN_FLIGHT_MAX)
             .collect::<Vec<_>>();
-        let pods = async {
-            let mut outcomes = Vec::new();
-            if let Some(trial) = batches.trial {
-                outcomes.push(self.act(trial).await);
+        let workers = async {
+            match &batches.workers {
+                Some(batch) => self.create_workers(batch, left).await,
+                None => Vec::new(),
             }
-            if outcomes.iter().all(is_done) {
-                outcomes.extend(self.until_one_fails(batches.alike).await);
-            }
-            outcomes
         };
-        let (mut outcomes, pods) = futures::join!(independent, pods);
-        outcomes.extend(pods);
+        let (mut outcomes, workers) = futures::join!(independent, workers);
+        outcomes.extend(workers);
         outcomes
     }
 
-    /// Starts no more requests once one failed.
-    async fn until_one_fails(&self, actions: Vec<Action>) -> Vec<Result<Applied, Error>> {
+    /// Creates one worker, and then the others. Starts no more requests once one failed.
+    async fn create_workers(
+        &self,
+        batch: &WorkerBatch,
+        left: usize,
+    ) -> Vec<Result<Applied, Error>> {
         let failed = AtomicBool::new(false);
-        stream::iter(actions)
+        let Some((trial, others)) = batch.indices.split_first() else {
+            return Vec::new();
+        };
+        let mut outcomes = vec![self.create_worker(batch, *trial, left).await];
+        if !outcomes.iter().all(is_done) {
+            return outcomes;
+        }
+        let others = stream::iter(others.to_vec())
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
-            .map(|action| self.act(action))
+            .map(|index| self.create_worker(batch, index, left))
             .buffer_unordered(IN_FLIGHT_MAX)
             .inspect(|outcome| _ = failed.fetch_or(!is_done(outcome), Ordering::Relaxed))
-            .collect()
-            .await
+            .collect::<Vec<_>>();
+        outcomes.extend(others.await);
+        outcomes
     }
 
-    async fn act(&self, action: Action) -> Result<Applied, Error> {
+    /// The body exists only while its request runs.
+    async fn create_worker(
+        &self,
+        batch: &WorkerBatch,
+        index: u32,
+        left: usize,
+    ) -> Result<Applied, Error> {
+        let _turn = self.context.turns.take(left).await;
+        let name = batch.name(index);
+        let body = batch.body(index).into_bytes();
+        let done = self.create_named(&Kind::Pod, &name, body).await;
+        done.map_err(|source| Error::Apply {
+            what: format!("creating Pod {name}"),
+            source,
+        })
+    }
+
+    /// Carries out one of `left` actions.
+    async fn act(&self, action: Action, left: usize) -> Result<Applied, Error> {
+        let _turn = self.context.turns.take(left).await;
         let what = describe(&action);
         let done = match action {
             Action::Create(object) => self.create(&object).await,
+            Action::CreateWorkers(_) => unreachable!("workers are created one by one"),
             Action::CreateKey { mut secret, keys } => {
                 secret.body["data"] = match keys {
                     Keys::SshPair => keys::secret_data(),
@@ -131,11 +174,21 @@ impl Applier<'_> {
 
     async fn create(&self, object: &Object) -> Result<Applied, ApiError> {
         let Object { kind, name, body } = object;
+        let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
+        self.create_named(kind, name, body).await
+    }
+
+    async fn create_named(
+        &self,
+        kind: &Kind,
+        name: &str,
+        body: Vec<u8>,
+    ) -> Result<Applied, ApiError> {
         let resource = wire::resource(kind);
         let target = self.lookup.target(&resource, name);
         let mut tries = 1;
         loop {
-            let error = match self.context.api.create(target, body).await {
+            let error = match self.context.api.create_text(target, body.clone()).await {
                 Ok(text) => return self.done(kind, name, &text),
                 Err(error) => error,
             };
@@ -206,32 +259,42 @@ impl Applier<'_> {
     ) -> Result<Applied, ApiError> {
         let resource = wire::resource(&Kind::Pod);
         let target = self.lookup.target(&resource, "");
-        let deleted = self.context.api.delete_selected(target, labels, fields);
-        let text = match deleted.await {
-            Ok(text) => text,
-            Err(error) => {
-                let next = write_policy::refusal(&Kind::Pod, &error);
-                return self.failed(&Kind::Pod, labels, next, error);
+        let mut page = String::new();
+        loop {
+            let api = &self.context.api;
+            let deleted = api.delete_selected(target, labels, fields, &page, names.len());
+            let text = match deleted.await {
+                Ok(text) => text,
+                Err(error) => {
+                    let next = write_policy::refusal(&Kind::Pod, &error);
+                    return self.failed(&Kind::Pod, labels, next, error);
+                }
+            };
+            self.accepted(&Kind::Pod, labels);
+            let deleted: Deleted = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
+            self.record_deleted(&deleted, names);
+            page = deleted.metadata.next_page;
+            if page.is_empty() {
+                return Ok(Applied::Done);
             }
-        };
-        self.accepted(&Kind::Pod, labels);
-        // The answer lists what was deleted; a pod that ended meanwhile may not be among them.
-        let deleted: Deleted = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
-        let pods: Vec<(&str, Option<&str>)> = match &deleted.items {
-            Some(items) => {
-                let metadata = items.iter().map(|item| &item.metadata);
-                metadata
-                    .map(|pod| (pod.name.as_str(), Some(pod.uid.as_str())))
-                    .collect()
-            }
-            None => names.iter().map(|name| (name.as_str(), None)).collect(),
-        };
-        for (name, uid) in pods {
-            self.context
-                .cache
-                .record_delete_requested(&Kind::Pod, &self.lookup.key(name), uid);
         }
-        Ok(Applied::Done)
+    }
+
+    /// The answer lists what was deleted; a pod that ended meanwhile may not be among them.
+    fn record_deleted(&self, deleted: &Deleted, names: &[String]) {
+        let record = |name: &str, uid: Option<&str>| {
+            let key = self.lookup.key(name);
+            let cache = &self.context.cache;
+            cache.record_delete_requested(&Kind::Pod, &key, uid);
+        };
+        match &deleted.items {
+            Some(items) => {
+                for ItemMetadata { name, uid } in items.iter().map(|item| &item.metadata) {
+                    record(name, Some(uid));
+                }
+            }
+            None => names.iter().for_each(|name| record(name, None)),
+        }
     }
 
     /// The garbage collector then deletes what the job owns.
@@ -314,6 +377,7 @@ fn describe(action: &Action) -> String {
             secret: Object { kind, name, .. },
             ..
         } => format!("creating {} {name}", kind.as_str()),
+        Action::CreateWorkers(_) => "creating workers".to_owned(),
         Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
         Action::DeleteWorkers { labels, .. } => format!("deleting the pods {labels}"),
@@ -324,7 +388,16 @@ fn describe(action: &Action) -> String {
 /// Answer to a collection delete: a list of what was deleted, or a bare status.
 #[derive(Deserialize)]
 struct Deleted {
+    #[serde(default)]
+    metadata: ListMetadata,
     items: Option<Vec<Item>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    /// Where the next page begins; empty after the last.
+    #[serde(default, rename = "continue")]
+    next_page: String,
 }
 
 #[derive(Deserialize)]

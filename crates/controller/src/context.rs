@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;
+use crate::fair_turns::FairTurns;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::pending_jobs::PendingJobs;
 use crate::priorities::Priorities;
 use crate::wire::UserJob;
 
@@ -26,8 +28,11 @@ pub(crate) struct Context {
     pub(crate) site: Site,
     pub(crate) cache: Arc<Cache>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) pending: Arc<PendingJobs>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) priorities: Priorities,
+    /// Shared by all controllers: their jobs have one API server.
+    pub(crate) turns: Arc<FairTurns>,
     /// How far the watch may lag behind our own writes before we ask the API server.
     pub(crate) watch_lag_max: Duration,
     /// Status fields that the API server dropped from our writes, because its CRD does not know them.

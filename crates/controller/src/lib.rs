@@ -16,6 +16,7 @@ mod connect;
 mod context;
 mod error;
 mod events;
+mod fair_turns;
 mod keys;
 mod lease;
 mod lookup;

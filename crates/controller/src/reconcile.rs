@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::apply;
+use crate::apply::{self, Extent};
 use crate::cache::Unlisted;
 use crate::context::{Context, label};
 use crate::error::Error;
@@ -23,7 +23,7 @@ use crate::lookup;
 use crate::observe::{self, Observation};
 use crate::report::{ReportOutcome, report};
 use crate::retry::SOON;
-use crate::wire::UserJob;
+use crate::wire::{ObjectKey, UserJob};
 
 /// Observations in one pass: enough to see the effect of our own writes, too few to spin.
 const ROUNDS_MAX: usize = 4;
@@ -167,7 +167,12 @@ async fn converge(
                 .metrics
                 .show_launcher(&job.owner, &job.names.launcher);
         }
+        let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
+        context.pending.rest(&key, observed.workers.len());
+        // Each of these takes a while for thousands of pods; others have their turn between them.
+        tokio::task::yield_now().await;
         let mut plan = planner::plan(&observed); // no client
+        tokio::task::yield_now().await;
         let violations = planner::check::violations(&observed, &plan); // no client
         if !violations.is_empty() {
             let law = violations.join("; ");
@@ -177,15 +182,20 @@ async fn converge(
         let idle = steps.is_empty();
         let mut actions = steps.iter().flatten();
         let ends = actions.any(|action| matches!(action, Action::DeleteJob { .. }));
+        let mut extent = Extent::Whole;
         if !idle {
             let phase = plan.status.phase.as_str();
             tracing::debug!(phase, waiting_on = ?plan.because, "{}", plan.status.message);
-            apply::apply(context, &job.owner, steps).await?; // client
+            extent = apply::apply(context, &job.owner, steps).await?; // client
         }
-        if idle || ends || round == ROUNDS_MAX {
+        if idle || ends || extent == Extent::Partial || round == ROUNDS_MAX {
             let wake = plan.wake.into_iter().chain(recheck_at).min();
             let wake = wake.map(|at| until(at, observed.now));
-            let unfinished = (!idle && !ends).then_some(SOON);
+            // The rest of a large plan waits for nothing; others may have their turn meanwhile.
+            let unfinished = match extent {
+                Extent::Partial => Some(Duration::ZERO),
+                Extent::Whole => (!idle && !ends).then_some(SOON),
+            };
             let requeue_after = wake.into_iter().chain(unfinished).min();
             return Ok(Converged {
                 plan,

@@ -19,6 +19,7 @@ use crate::args::Settings;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::chain;
+use crate::fair_turns::FairTurns;
 use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -121,6 +122,7 @@ impl Operator {
         for kind in watch::RARE_KINDS {
             watches.spawn(watch.clone().rare_children(kind));
         }
+        let turns = Arc::new(FairTurns::default());
         let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {
             let context = Context {
                 api: self.api.clone(),
@@ -129,8 +131,10 @@ impl Operator {
                 site: scope.site.clone(),
                 cache: Arc::clone(&cache),
                 memory: Arc::clone(&memory),
+                pending: Arc::clone(&pending),
                 metrics: Arc::clone(&self.metrics),
                 priorities: Priorities::default(),
+                turns: Arc::clone(&turns),
                 watch_lag_max: WATCH_LAG_MAX,
                 dropped: Mutex::default(),
                 clock: scope.clock,

@@ -2,7 +2,7 @@
 //! refusal, or fail the pass. Decides without a client; `apply` carries the decisions out.
 
 use contract::labels;
-use planner::{Action, Kind};
+use planner::{Action, Kind, WorkerBatch};
 use serde_json::{Value, json};
 
 use crate::api_error::ApiError;
@@ -101,27 +101,44 @@ pub(crate) fn adoption() -> Value {
     json!({"metadata": {"labels": {(labels::MANAGED_BY_LABEL): labels::MANAGED_BY}}})
 }
 
-/// A step in the order it is sent.
+/// Requests of one step in one pass. The job's status is then written, and another pass goes on; the
+/// Job controller of Kubernetes has the same limit.
+const REQUESTS_MAX: usize = 500;
+
+/// A step in the order it is sent, or the first part of it.
 pub(crate) struct Batches {
     /// Sent at once, whatever becomes of them.
     pub(crate) independent: Vec<Action>,
-    /// One pod to create.
-    pub(crate) trial: Option<Action>,
-    /// The other pods to create, once the trial succeeded.
-    pub(crate) alike: Vec<Action>,
+    /// Workers to create, the first of them before the others. Pods of one job are alike: what the
+    /// API server refuses once it refuses a thousand times.
+    pub(crate) workers: Option<WorkerBatch>,
+    /// Requests that the whole step has.
+    pub(crate) requests: usize,
+    /// Some of the step is left for another pass.
+    pub(crate) is_partial: bool,
 }
 
-/// Pods of one job are alike: what the API server refuses once it refuses a thousand times. So one
-/// pod is created before the rest.
+/// As much of a step as one pass sends.
 pub(crate) fn batches(step: Vec<Action>) -> Batches {
-    let is_pod =
-        |action: &Action| matches!(action, Action::Create(object) if object.kind == Kind::Pod);
-    let (pods, independent): (Vec<Action>, Vec<Action>) = step.into_iter().partition(is_pod);
-    let mut alike = pods.into_iter();
+    let mut independent = Vec::new();
+    let mut workers = None;
+    for action in step {
+        match action {
+            Action::CreateWorkers(batch) => workers = Some(batch),
+            other => independent.push(other),
+        }
+    }
+    let to_create = workers.as_ref().map_or(0, |batch| batch.indices.len());
+    let requests = independent.len() + to_create;
+    independent.truncate(REQUESTS_MAX);
+    if let Some(batch) = &mut workers {
+        batch.indices.truncate(REQUESTS_MAX - independent.len());
+    }
     Batches {
         independent,
-        trial: alike.next(),
-        alike: alike.collect(),
+        workers: workers.filter(|batch| !batch.indices.is_empty()),
+        requests,
+        is_partial: requests > REQUESTS_MAX,
     }
 }
 

@@ -134,6 +134,34 @@ fn fixtures_lower_to_their_golden_hub() {
     }
 }
 
+/// Workers' pods are made from one body, into which the words are put that differ.
+#[test]
+fn c03_the_pods_of_every_fixture_are_those_that_are_rendered_one_by_one() {
+    let mut pods = 0;
+    for (folder, dialect) in DIALECTS {
+        for file in yaml_files(&here("tests/fixtures").join(folder)) {
+            let Ok(mut job) = (dialect.lower)(&object(&file)) else {
+                continue;
+            };
+            job.lifecycle.suspended = false;
+            let mut world = planner::fixtures::world(job);
+            world.site.agent_image = Some("muster-agent".to_owned());
+            let actions = planner::plan(&world).steps.into_iter().flatten();
+            for action in actions {
+                let planner::Action::CreateWorkers(batch) = &action else {
+                    continue;
+                };
+                for (index, made) in batch.indices.iter().zip(action.objects()) {
+                    let rendered = planner::fixtures::rendered_worker(&world, *index);
+                    assert_eq!(Some(made.body), rendered, "{}", file.display());
+                    pods += 1;
+                }
+            }
+        }
+    }
+    assert!(pods > 20, "{pods} pods in all fixtures");
+}
+
 /// Every dialect, by the folder of its fixtures.
 const DIALECTS: [(&str, Dialect); 5] = [
     ("kubeflow_v2beta1", kubeflow_v2beta1::DIALECT),

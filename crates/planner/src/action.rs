@@ -4,12 +4,15 @@
 use serde_json::Value;
 
 use crate::site::GangScheduler;
+use crate::worker_batch::WorkerBatch;
 
 /// One change to bring about, as one request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Create this object.
     Create(Object),
+    /// Create these workers' pods, one request for each.
+    CreateWorkers(WorkerBatch),
     /// Create this Secret with fresh keys in it; the planner has no randomness to make any.
     CreateKey {
         /// The Secret, still empty.
@@ -56,6 +59,25 @@ pub enum Action {
 }
 
 impl Action {
+    /// Everything that it creates, whole. For people and tests: a batch of workers may be large.
+    pub fn objects(&self) -> Vec<Object> {
+        match self {
+            Self::Create(object) | Self::CreateKey { secret: object, .. } => vec![object.clone()],
+            Self::CreateWorkers(batch) => {
+                let pod = |index: &u32| {
+                    let body = serde_json::from_str(&batch.body(*index));
+                    let body = body.expect("a batch makes bodies of JSON");
+                    Object::new(Kind::Pod, &batch.name(*index), body)
+                };
+                batch.indices.iter().map(pod).collect()
+            }
+            Self::Patch { .. }
+            | Self::Delete { .. }
+            | Self::DeleteWorkers { .. }
+            | Self::DeleteJob { .. } => Vec::new(),
+        }
+    }
+
     /// Merges `merge` into this very object.
     pub(crate) fn patch(kind: Kind, name: &str, uid: &str, merge: Value) -> Self {
         let (name, uid) = (name.to_owned(), uid.to_owned());

@@ -12,20 +12,26 @@ use crate::observed::Observed;
 use crate::phase::Phase;
 use crate::plan::Plan;
 use crate::waiting_on::WaitingOn;
+use crate::worker_batch::WorkerBatch;
 
 /// Every law that the plan breaks, as a sentence.
 pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
+    let known = match plan.steps.is_empty() {
+        true => Known::default(),
+        false => Known::of(observed),
+    };
     for action in plan.steps.iter().flatten() {
         match action {
             Action::Create(object) | Action::CreateKey { secret: object, .. } => {
-                created(observed, object, &mut found);
+                created(observed, &known, object, &mut found);
             }
+            Action::CreateWorkers(batch) => created_workers(observed, &known, batch, &mut found),
             Action::Patch {
                 kind, name, uid, ..
             }
             | Action::Delete { kind, name, uid } => {
-                if !own_uids(observed).contains(uid.as_str()) {
+                if !known.uids.contains(uid.as_str()) {
                     found.push(format!(
                         "{} {name} is changed but is not ours",
                         kind.as_str()
@@ -37,7 +43,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 if let Action::Patch { merge, .. } = action
                     && *kind == Kind::Role
                 {
-                    granted(observed, &merge["rules"], &mut found);
+                    granted(observed, &known, &merge["rules"], &mut found);
                 }
                 if *kind == Kind::NetworkPolicy
                     && matches!(action, Action::Delete { .. })
@@ -51,7 +57,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 }
             }
             Action::DeleteWorkers { labels, names, .. } => {
-                collected(observed, labels, names, &mut found);
+                collected(observed, &known, labels, names, &mut found);
                 removed(observed, names.iter(), &mut found);
             }
             Action::DeleteJob { uid } => ended(observed, uid, &mut found),
@@ -81,33 +87,23 @@ fn ended(observed: &Observed, uid: &str, found: &mut Vec<String>) {
 }
 
 /// What is created belongs to the job, is wanted now, and stands on a free name.
-fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
+fn created(observed: &Observed, known: &Known<'_>, object: &Object, found: &mut Vec<String>) {
     let job = &observed.job;
     let (what, name) = (object.kind.as_str(), &object.name);
-    let metadata = &object.body["metadata"];
-    if metadata["namespace"] != job.owner.namespace.as_str() {
-        found.push(format!(
-            "{what} {name} is created outside the job's namespace"
-        ));
-    }
-    if metadata["ownerReferences"][0]["uid"] != job.owner.uid.as_str() {
-        found.push(format!(
-            "{what} {name} is created without the job as its owner"
-        ));
-    }
-    if observed.recorded.outcome.is_some() {
-        found.push(format!("{what} {name} is created for a job that is over"));
-    }
-    if job.owner.deleting {
-        found.push(format!("{what} {name} is created for a job that leaves"));
-    }
+    created_by_job(
+        observed,
+        &object.kind,
+        name,
+        &object.body["metadata"],
+        found,
+    );
     let free = match object.kind {
         Kind::Service => observed.service.is_absent(),
         Kind::ConfigMap => observed.config.is_absent(),
         Kind::Secret => observed.key.is_absent(),
         Kind::ServiceAccount => observed.account.service_account.is_absent(),
         Kind::Role => {
-            granted(observed, &object.body["rules"], found);
+            granted(observed, known, &object.body["rules"], found);
             observed.account.role.is_absent()
         }
         Kind::RoleBinding => observed.account.binding.is_absent(),
@@ -137,16 +133,65 @@ fn created(observed: &Observed, object: &Object, found: &mut Vec<String>) {
         }
         Kind::Pod if is_launcher_pod(observed, name) => {
             created_launcher(observed, object, found);
-            observed.launcher_pods.is_empty() && !observed.foreign_pods.contains(name)
+            observed.launcher_pods.is_empty() && !known.foreign.contains(name.as_str())
         }
         Kind::Pod => {
             created_worker(observed, name, found);
-            observed.workers.iter().all(|pod| pod.name != *name)
-                && !observed.foreign_pods.contains(name)
+            known.is_free(name)
         }
     };
     if !free {
         found.push(format!("{what} {name} is created on a name that is taken"));
+    }
+}
+
+/// What is created is the job's own, in its namespace, and the job still wants something.
+fn created_by_job(
+    observed: &Observed,
+    kind: &Kind,
+    name: &str,
+    metadata: &Value,
+    found: &mut Vec<String>,
+) {
+    let (job, what) = (&observed.job, kind.as_str());
+    if metadata["namespace"] != job.owner.namespace.as_str() {
+        found.push(format!(
+            "{what} {name} is created outside the job's namespace"
+        ));
+    }
+    if metadata["ownerReferences"][0]["uid"] != job.owner.uid.as_str() {
+        found.push(format!(
+            "{what} {name} is created without the job as its owner"
+        ));
+    }
+    if observed.recorded.outcome.is_some() {
+        found.push(format!("{what} {name} is created for a job that is over"));
+    }
+    if job.owner.deleting {
+        found.push(format!("{what} {name} is created for a job that leaves"));
+    }
+}
+
+/// The pods of a batch differ in their names alone, so one of them answers for the others.
+fn created_workers(
+    observed: &Observed,
+    known: &Known<'_>,
+    batch: &WorkerBatch,
+    found: &mut Vec<String>,
+) {
+    for index in batch.indices.iter().take(1) {
+        let body: Value = serde_json::from_str(&batch.body(*index)).unwrap_or_default();
+        let (name, metadata) = (batch.name(*index), &body["metadata"]);
+        created_by_job(observed, &Kind::Pod, &name, metadata, found);
+        if metadata["name"] != name.as_str() {
+            found.push(format!("pod {name} is created under another name"));
+        }
+    }
+    for name in batch.indices.iter().map(|index| batch.name(*index)) {
+        created_worker(observed, &name, found);
+        if !known.is_free(&name) {
+            found.push(format!("Pod {name} is created on a name that is taken"));
+        }
     }
 }
 
@@ -168,18 +213,13 @@ fn created_worker(observed: &Observed, name: &str, found: &mut Vec<String>) {
 }
 
 /// Nobody is let into a pod that is not, now, a worker of this job.
-fn granted(observed: &Observed, rules: &Value, found: &mut Vec<String>) {
+fn granted(observed: &Observed, known: &Known<'_>, rules: &Value, found: &mut Vec<String>) {
     let job = &observed.job;
-    let own: BTreeSet<&str> = observed
-        .workers
-        .iter()
-        .map(|pod| pod.name.as_str())
-        .collect();
     let is_worker = |name: &Value| {
         let name = name.as_str().unwrap_or_default();
         let index = job.worker_index(name);
         let asked_for = index.is_some_and(|index| index < job.worker_count());
-        asked_for && own.contains(name)
+        asked_for && known.workers.contains(name)
     };
     let has = |list: &Value, word: &str| {
         let items = list.as_array();
@@ -252,7 +292,13 @@ fn gate_open(observed: &Observed) -> bool {
 }
 
 /// A collection delete names the job's UID and means only pods of ours.
-fn collected(observed: &Observed, labels: &str, names: &[String], found: &mut Vec<String>) {
+fn collected(
+    observed: &Observed,
+    known: &Known<'_>,
+    labels: &str,
+    names: &[String],
+    found: &mut Vec<String>,
+) {
     if !labels.contains(observed.job.owner.uid.as_str()) {
         found.push("a collection is deleted that is not selected by the job's UID".to_owned());
     }
@@ -260,7 +306,7 @@ fn collected(observed: &Observed, labels: &str, names: &[String], found: &mut Ve
         found.push("a collection is deleted that holds a pod which is not ours".to_owned());
     }
     for name in names {
-        if !observed.workers.iter().any(|pod| pod.name == *name) {
+        if !known.workers.contains(name.as_str()) {
             found.push(format!("pod {name} is deleted but is not ours"));
         }
     }
@@ -292,6 +338,34 @@ fn whole(observed: &Observed, plan: &Plan, found: &mut Vec<String>) {
     let must_wait = observed.job.lifecycle.suspended || !gate_open(observed);
     if must_wait && plan.steps.iter().flatten().any(resumes) {
         found.push("a launcher is resumed before it may start".to_owned());
+    }
+}
+
+/// What laws look up, collected once: a plan may have an action for each of thousands of pods.
+#[derive(Default)]
+struct Known<'a> {
+    /// UIDs of everything that is the job's own.
+    uids: BTreeSet<&'a str>,
+    /// Names of its workers.
+    workers: BTreeSet<&'a str>,
+    /// Names of its pods that others hold.
+    foreign: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let workers = observed.workers.iter().map(|pod| pod.name.as_str());
+        let foreign = observed.foreign_pods.iter().map(String::as_str);
+        Self {
+            uids: own_uids(observed),
+            workers: workers.collect(),
+            foreign: foreign.collect(),
+        }
+    }
+
+    /// No pod has the name of this worker.
+    fn is_free(&self, name: &str) -> bool {
+        !self.workers.contains(name) && !self.foreign.contains(name)
     }
 }
 

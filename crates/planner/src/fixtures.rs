@@ -1,12 +1,14 @@
 //! Jobs and worlds for tests, built by sentences: `job("demo").workers(2)`, `world(job)`.
 
 mod perfect_cluster;
+mod stopwatch;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::json;
 
+pub use self::stopwatch::growth;
 use crate::action::Kind;
 use crate::job::{
     Access, Account, AccountRule, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher,
@@ -14,8 +16,11 @@ use crate::job::{
     RestartPolicy, Role, StatefulWorkers, WorkerPods, Workers,
 };
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
+use crate::reach::Reach;
 use crate::recorded::{Outcome, Recorded, Verdict};
+use crate::render::worker_pod::worker_pod;
 use crate::site::Site;
+use crate::worker_batch::WorkerNaming;
 
 /// The time at which every world begins.
 pub fn noon() -> Timestamp {
@@ -290,6 +295,17 @@ pub fn pod(name: &str) -> Pod {
         finished_at: None,
         exit: None,
     }
+}
+
+/// The pod of worker `index` by itself, as a batch must make it too.
+pub fn rendered_worker(observed: &Observed, index: u32) -> Option<serde_json::Value> {
+    let (job, site) = (&observed.job, &observed.site);
+    let Workers::Pods(workers) = &job.workers else {
+        return None;
+    };
+    let words = WorkerNaming::of(job).words(index);
+    let pod = worker_pod(job, site, Reach::of(job, site)?, workers, &words);
+    Some(pod.body)
 }
 
 /// Words for worlds.

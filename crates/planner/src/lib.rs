@@ -9,6 +9,7 @@ mod action;
 pub mod check;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
+mod host_name;
 pub mod job;
 mod mpi;
 pub mod observed;
@@ -22,6 +23,7 @@ pub mod site;
 mod status;
 pub mod text;
 mod waiting_on;
+mod worker_batch;
 
 pub use action::{Action, Keys, Kind, Object};
 pub use contract::Reason;
@@ -32,3 +34,4 @@ pub use plan::{Plan, more_hopeful_cause, plan, read_agent_report};
 pub use recorded::{Outcome, Recorded, Verdict};
 pub use status::{Count, PodNote, Status};
 pub use waiting_on::WaitingOn;
+pub use worker_batch::WorkerBatch;

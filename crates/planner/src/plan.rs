@@ -33,6 +33,7 @@ mod network_policy;
 mod pods;
 mod retry;
 mod situation;
+mod size;
 mod startup;
 mod stuck;
 mod verdict;

@@ -28,6 +28,8 @@ pub enum WaitingOn {
     Namespace,
     /// The operator, to be told the image of the agent.
     Agent,
+    /// The user, to ask for less.
+    Edit,
     /// Its objects other than pods, to exist.
     Objects,
     /// Workers, to run.

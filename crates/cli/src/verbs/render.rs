@@ -56,15 +56,9 @@ fn children(mut job: Job, site: &Site) -> Vec<Value> {
     job.lifecycle.suspended = false;
     let observed = Observed::alone(job, site.clone(), Timestamp::UNIX_EPOCH);
     let steps = planner::plan(&observed).steps;
-    let created = steps
-        .into_iter()
-        .flatten()
-        .filter_map(|action| match action {
-            Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.body),
-            // On an empty cluster there is nothing to change or delete.
-            _ => None,
-        });
-    created.collect()
+    // On an empty cluster there is nothing to change or delete.
+    let created = steps.iter().flatten().flat_map(Action::objects);
+    created.map(|object| object.body).collect()
 }
 
 fn shown(objects: &[Value], output: Output) -> String {

@@ -35,6 +35,80 @@ async fn a_template_that_is_refused_is_tried_with_one_pod_alone() {
     );
 }
 
+/// A job with many workers.
+fn large(name: &str, workers: usize) -> serde_json::Value {
+    let mut job = mpi_job(name);
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers.into();
+    job
+}
+
+#[tokio::test(start_paused = true)]
+async fn c03_a_large_job_is_created_in_batches_beside_which_a_small_one_starts() {
+    // The node has room for a few more pods.
+    const WORKERS: usize = 1_050;
+    let mut cluster = Cluster::new(all_run);
+    // An API server that takes its time, so that the order of requests is not chance.
+    let slow = Fault::Delay(std::time::Duration::from_millis(20));
+    cluster.faults.inject("POST", usize::MAX, slow);
+    cluster.start_operator();
+    cluster.submit(large("large", WORKERS)).await;
+    cluster
+        .until_met("the first workers", async || {
+            cluster.faults.calls("POST pods").len() > 40
+        })
+        .await;
+    cluster.submit(mpi_job("small")).await;
+    cluster.until("small", "Running").await;
+    let before = cluster.faults.calls("POST pods").len();
+    assert!(
+        before < WORKERS / 2,
+        "{before} pods came before the small job ran"
+    );
+    cluster.until("large", "Running").await;
+    let pods = cluster.faults.calls("POST pods");
+    assert_eq!(pods.len(), WORKERS + 2, "none was sent twice");
+
+    let suspend = json!({"spec": {"runPolicy": {"suspend": true}}});
+    cluster.patch(&cluster.jobs(), "large", suspend).await;
+    cluster
+        .until_met("its pods to go", async || {
+            let pods = cluster.pods().list(&Default::default()).await;
+            let pods = pods.expect("pods are listed").items;
+            pods.len() == 3
+        })
+        .await;
+    let deletes = cluster.faults.calls("DELETE pods");
+    let pages = deletes.iter().filter(|call| call.line() == "DELETE pods");
+    let pages: Vec<_> = pages.collect();
+    assert_eq!(pages.len(), 2, "{pages:?}");
+    for page in &pages {
+        assert!(page.query.contains("limit=1000"), "{page:?}");
+        assert!(
+            page.accept.contains("PartialObjectMetadataList"),
+            "{page:?}"
+        );
+    }
+    assert!(!pages[1].query.ends_with("continue="), "{:?}", pages[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c02_a_large_job_is_scaled_down() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.start_operator();
+    cluster.submit(large("large", 600)).await;
+    cluster.until("large", "Running").await;
+    let fewer = json!({"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 10}}}});
+    cluster.patch(&cluster.jobs(), "large", fewer).await;
+    cluster
+        .until_met("the surplus to go", async || {
+            let pods = cluster.pods().list(&Default::default()).await;
+            pods.expect("pods are listed").items.len() == 11
+        })
+        .await;
+    let deletes = cluster.faults.calls("DELETE pods/");
+    assert_eq!(deletes.len(), 590, "each was sent once");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_create_whose_answer_is_lost_is_found_again() {
     let mut cluster = Cluster::new(launchers_succeed);

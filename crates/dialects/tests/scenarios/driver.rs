@@ -149,7 +149,7 @@ impl Scenario {
         let plan = planner::plan(&self.world);
         let broken = planner::check::violations(&self.world, &plan);
         assert_eq!(broken, [""; 0], "\n{}", self.transcript);
-        plan
+        plan.spelled_out()
     }
 
     fn try_out(&mut self, plan: Plan) {
@@ -200,7 +200,10 @@ impl Scenario {
                     self.created.push(object.clone());
                 }
                 Action::DeleteJob { .. } => self.delete_job(),
-                Action::Patch { .. } | Action::Delete { .. } | Action::DeleteWorkers { .. } => {}
+                Action::CreateWorkers(_)
+                | Action::Patch { .. }
+                | Action::Delete { .. }
+                | Action::DeleteWorkers { .. } => {}
             }
         }
         self.transcript.steps(&plan.steps);

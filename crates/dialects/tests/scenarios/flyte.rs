@@ -83,15 +83,9 @@ fn flyte(status: &Value) -> Result<String, String> {
 
 fn created(plan: &Plan, name: &str) -> Value {
     let actions = plan.steps.iter().flatten();
-    let mut objects = actions.filter_map(|action| match action {
-        Action::Create(object) if object.kind == Kind::Pod => Some(object),
-        _ => None,
-    });
-    let found = objects.find(|object| object.name == name);
-    found
-        .unwrap_or_else(|| panic!("no pod {name}"))
-        .body
-        .clone()
+    let mut objects = actions.flat_map(Action::objects);
+    let found = objects.find(|object| object.kind == Kind::Pod && object.name == name);
+    found.unwrap_or_else(|| panic!("no pod {name}")).body
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn after(began: Timestamp, time: Timestamp) -> String {
 
 fn deed(action: &Action) -> (String, Vec<&str>) {
     match action {
+        Action::CreateWorkers(_) => unreachable!("the plan is spelled out"),
         Action::Create(object) => (
             format!("create {}", object.kind.as_str()),
             vec![&object.name],

@@ -1,6 +1,6 @@
 //! Policy: what stands in the way of a job from outside, and what may be tried all the same.
 
-use super::account;
+use super::{account, size};
 use crate::action::{Action, Kind};
 use crate::observed::{Observed, Refusal};
 use crate::reach::Reach;
@@ -14,6 +14,8 @@ pub(super) enum Block<'a> {
     Refused(&'a Refusal),
     /// The job is in the operator's own namespace.
     Namespace,
+    /// The job is larger than anything that can run.
+    TooLarge(String),
     /// The job wants muster's agent in its pods, and the operator was not told its image.
     NoAgent,
 }
@@ -25,13 +27,16 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
         let mut refused = observed.refused.iter();
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
     };
-    let no_agent = || Reach::of(&observed.job, &observed.site).is_none();
     let refused_namespace = observed.site.refused_namespace.as_ref();
     let is_refused = refused_namespace.is_some_and(|name| *name == observed.job.owner.namespace);
+    let reach = Reach::of(&observed.job, &observed.site);
+    let no_agent = || reach.is_none().then_some(Block::NoAgent);
+    let too_large = || size::excess(observed, reach?).map(Block::TooLarge);
     is_refused
         .then_some(Block::Namespace)
         .or_else(|| foreign(observed))
-        .or_else(|| no_agent().then_some(Block::NoAgent))
+        .or_else(no_agent)
+        .or_else(too_large)
         .or_else(|| refused().map(Block::Refused))
 }
 
@@ -47,6 +52,7 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
         Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             return !is_waiting(observed, &object.kind);
         }
+        Action::CreateWorkers(_) => return !is_waiting(observed, &Kind::Pod),
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
         Action::DeleteWorkers { labels, .. } => (&Kind::Pod, labels),
         Action::DeleteJob { .. } => return true,

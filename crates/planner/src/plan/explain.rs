@@ -179,6 +179,7 @@ fn blocked(situation: &Situation<'_>) -> Explanation {
             (WaitingOn::Namespace, reason, message)
         }
         Block::Refused(refusal) => refused(situation, refusal),
+        Block::TooLarge(message) => (WaitingOn::Edit, Some(Reason::TooLarge), message.clone()),
         Block::NoAgent => {
             let what = match &job.workers {
                 Workers::Pods(WorkerPods {

@@ -47,7 +47,8 @@ fn config(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
         return Some(Action::Create(render::config(observed, reach)));
     }
     let config = observed.config.ours()?;
-    let data = render::config_data(observed, reach);
+    let (job, site) = (&observed.job, &observed.site);
+    let data = render::config_data(job, site, reach, || render::discoverable(observed));
     (config.data != data).then(|| {
         let name = &observed.job.names.config;
         let data = merge_patch::replacing(&json!(config.data), &json!(data));

@@ -15,7 +15,7 @@ use crate::job::Workers;
 use crate::observed::{Observed, Pod};
 use crate::reach::Reach;
 use crate::recorded::Outcome;
-use crate::render::worker_pod::worker_pod;
+use crate::render::worker_pod::worker_batch;
 
 /// Surplus workers go, missing ones come. `outcome` is how the launcher ended, if it has.
 pub(super) fn ensure(
@@ -33,15 +33,14 @@ pub(super) fn ensure(
         !pod.deleting && index.is_some_and(|index| index >= workers.count)
     };
     let surplus = observed.workers.iter().filter(is_surplus).map(pods::delete);
-    let present: BTreeSet<&str> = observed
+    let present: BTreeSet<u32> = observed
         .workers
         .iter()
-        .map(|pod| pod.name.as_str())
+        .filter_map(|pod| job.worker_index(&pod.name))
         .collect();
-    let missing = (0..workers.count)
-        .filter(|index| !present.contains(job.worker_name(*index).as_str()))
-        .map(|index| Action::Create(worker_pod(job, site, reach, workers, index)));
-    surplus.chain(missing).collect()
+    let missing = (0..workers.count).filter(|index| !present.contains(index));
+    let missing = worker_batch(job, site, reach, workers, missing.collect());
+    surplus.chain(missing.map(Action::CreateWorkers)).collect()
 }
 
 /// No worker stays, whatever became of it: a resumed job starts with fresh ones.

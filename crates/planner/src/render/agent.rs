@@ -6,7 +6,7 @@
 use contract::files::{
     AGENT_CONTAINER, AGENT_COPY, AGENT_MOUNT_PATH, AGENT_PROGRAM, AGENT_VOLUME, CONFIG_MOUNT_PATH,
     CONFIG_VOLUME, HOSTS_FILE, HOSTS_MOUNT_PATH, HOSTS_VOLUME, LAUNCHER_KEY, LAUNCHER_PUBLIC_KEY,
-    TLS_MOUNT_PATH, TLS_VOLUME, VALID_UNTIL, WORKER_KEY, worker_key_item,
+    TLS_MOUNT_PATH, TLS_VOLUME, VALID_UNTIL, WORKER_KEY,
 };
 use contract::labels::HOSTS_ANNOTATION;
 use contract::protocol::{AGENT_PORT, SSH_PORTS};
@@ -18,38 +18,23 @@ use super::{hostfile, list, object};
 use crate::job::{Job, Login};
 use crate::mpi;
 use crate::site::Site;
+use crate::worker_batch::{OwnPort, WorkerWords};
 
-/// Workers on the host's network share its ports, also with the workers of other jobs: each job
-/// begins somewhere else, below the ports that the kernel gives to connections.
-const HOST_PORT_MIN: u32 = 20_000;
-const HOST_PORTS: u32 = 12_000;
-
-/// Port of a worker's agent.
-pub(crate) fn port(job: &Job, index: u32) -> u16 {
-    if job.workers.role().template["spec"]["hostNetwork"] != true {
-        return AGENT_PORT;
-    }
-    let start = job.owner.uid.bytes().fold(0_u32, |hash, byte| {
-        hash.wrapping_mul(31).wrapping_add(byte.into())
-    });
-    let port = HOST_PORT_MIN + (start.wrapping_add(index)) % HOST_PORTS;
-    u16::try_from(port).expect("the range ends below 65536")
-}
-
-/// Makes a worker serve.
-pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
+/// Makes a worker serve, with a key of its own, and on a port of its own where it has one.
+pub(crate) fn serve(job: &Job, image: &str, worker: &WorkerWords, draft: &mut Draft) {
     draft.without_token();
-    let (own, public) = (worker_key_item(index), LAUNCHER_PUBLIC_KEY);
-    keys(job, &[(&own, WORKER_KEY), (public, public)], draft);
+    let public = LAUNCHER_PUBLIC_KEY;
+    keys(job, &[(&worker.key_item, WORKER_KEY), (public, public)], draft);
     install(image, draft);
 
-    let port = port(job, index);
-    if port != AGENT_PORT {
-        draft.variable(env::PORT, &port.to_string());
+    let own_port = worker.port.as_ref();
+    if let Some(OwnPort { text, number }) = own_port {
+        draft.variable(env::PORT, text);
         // The scheduler then puts no two of them on one node that want the same port.
-        let port = json!({"name": AGENT_CONTAINER, "containerPort": port, "hostPort": port});
+        let port = json!({"name": AGENT_CONTAINER, "containerPort": number, "hostPort": number});
         list(draft.main_container(), "ports").push(port);
     }
+    let port = own_port.map_or_else(|| AGENT_PORT.into(), |own| own.number.clone());
     let container = draft.main_container();
     let mut own = words(container, "command");
     let arguments = words(container, "args");
@@ -58,7 +43,7 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
     if own.iter().chain(&arguments).next().is_some_and(is_sshd) {
         container.remove("args");
         own.clear();
-        probe_agent(container, port);
+        probe_agent(container, &port);
     }
     let any = !own.is_empty() || !words(container, "args").is_empty();
     let serve = [AGENT_COPY, commands::SERVE].map(str::to_owned);
@@ -68,13 +53,13 @@ pub(crate) fn serve(job: &Job, image: &str, index: u32, draft: &mut Draft) {
 }
 
 /// A probe that asked the sshd whether it is there asks the agent instead.
-fn probe_agent(container: &mut Map<String, Value>, port: u16) {
+fn probe_agent(container: &mut Map<String, Value>, port: &Value) {
     for probe in ["readinessProbe", "livenessProbe", "startupProbe"] {
         let asked = container
             .get_mut(probe)
             .and_then(|probe| probe.get_mut("tcpSocket"));
         if let Some(Value::Object(socket)) = asked {
-            socket.insert("port".to_owned(), port.into());
+            socket.insert("port".to_owned(), port.clone());
         }
     }
 }

@@ -12,6 +12,10 @@ use crate::action::{Keys, Kind, Object};
 use crate::job::{Job, Login};
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
+use crate::site::Site;
+
+/// Beyond so many workers, a ConfigMap holds no lists that only people would read.
+const UNREAD_LISTS_WORKERS_MAX: u32 = 1000;
 
 /// The headless Service that names the pods.
 pub(crate) fn service(observed: &Observed, reach: Reach<'_>) -> Object {
@@ -62,18 +66,28 @@ pub(crate) fn publish_not_ready(job: &Job) -> bool {
 /// The ConfigMap with the host list.
 pub(crate) fn config(observed: &Observed, reach: Reach<'_>) -> Object {
     let job = &observed.job;
-    let body = json!({"data": config_data(observed, reach)});
+    let data = config_data(job, &observed.site, reach, || discoverable(observed));
+    let body = json!({"data": data});
     child(job, Kind::ConfigMap, "v1", &job.names.config, body)
 }
 
-/// The files.
-pub(crate) fn config_data(observed: &Observed, reach: Reach<'_>) -> BTreeMap<String, String> {
-    let (job, site) = (&observed.job, &observed.site);
-    let list = |syntax| hostfile::hostfile(job, site, syntax);
+/// The files; the script discovers these workers.
+pub(crate) fn config_data(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    discovered: impl Fn() -> Vec<String>,
+) -> BTreeMap<String, String> {
+    let lists = match reach {
+        Reach::Agent { .. } => 1 + HostListSyntax::ALL.len(),
+        Reach::Ssh { .. } | Reach::Exec { .. } | Reach::Provided { .. } => 1,
+    };
+    let suffix = hostfile::suffix(job, site, reach, lists);
+    let list = |syntax| hostfile::hostfile(job, &suffix, syntax);
     let hostfile = (HOSTFILE, list(job.mpi.host_list()));
     let discovery = |login: &Login| {
-        let hosts = discoverable(observed);
-        let script = hostfile::discover_hosts(job, site, login.discovery_has_slots, hosts);
+        let has_slots = login.discovery_has_slots;
+        let script = hostfile::discover_hosts(job, &suffix, has_slots, discovered());
         (DISCOVER_HOSTS, script)
     };
     let promised = |login: &Login, shell: &str| {
@@ -87,6 +101,13 @@ pub(crate) fn config_data(observed: &Observed, reach: Reach<'_>) -> BTreeMap<Str
             .into_iter()
             .chain(promised(login, "ssh"))
             .collect(),
+        // The gate writes the lists. They are here for people, as long as they are not in the way.
+        Reach::Agent {
+            login, gated: true, ..
+        } if is_long(job) => [discovery(login)]
+            .into_iter()
+            .chain(promised(login, AGENT_SHIM))
+            .collect(),
         Reach::Agent { login, .. } => [hostfile, discovery(login)]
             .into_iter()
             .chain(HostListSyntax::ALL.map(|syntax| (syntax.file(), list(syntax))))
@@ -97,9 +118,14 @@ pub(crate) fn config_data(observed: &Observed, reach: Reach<'_>) -> BTreeMap<Str
     files.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
+/// Lists that nobody reads would be most of what the job costs.
+fn is_long(job: &Job) -> bool {
+    job.worker_count() > UNREAD_LISTS_WORKERS_MAX
+}
+
 /// The workers in the discovery script. It follows the pods of an elastic job only: for all others it
 /// would be rewritten once per pod and never read.
-fn discoverable(observed: &Observed) -> Vec<String> {
+pub(crate) fn discoverable(observed: &Observed) -> Vec<String> {
     if !observed.job.elastic {
         return observed.job.worker_names().collect();
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{agent, child, exec, pod, pod_group};
 use crate::action::{Kind, Object};
+use crate::host_name;
 use crate::job::{Job, Launcher, LauncherHost, Login};
 use crate::mpi;
 use crate::observed::Directives;
@@ -49,7 +50,14 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
         role, kind, host, ..
     } = &job.launcher;
     let name = &job.names.launcher;
-    let mut draft = pod::draft(job, role, kind.restart(), LAUNCHER_ROLE, name);
+    let hostname = host_name::of_pod(job.host_names(), name);
+    let mut draft = pod::draft(
+        job,
+        role,
+        kind.restart(),
+        LAUNCHER_ROLE,
+        hostname.as_deref(),
+    );
     if *host == Some(LauncherHost::Indexed) {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }

@@ -14,9 +14,6 @@ use crate::job::{HostNames, Job, Login, Role};
 /// another user must be able to.
 const ROOT_SSH: &str = "/root/.ssh";
 
-/// The longest host name.
-const HOSTNAME_BYTES_MAX: usize = 63;
-
 /// Metadata and spec of a pod, from the user's template.
 pub(crate) struct Draft {
     pub(crate) metadata: Map<String, Value>,
@@ -31,7 +28,7 @@ pub(crate) fn draft(
     role: &Role,
     restart: &str,
     role_name: &str,
-    hostname: &str,
+    hostname: Option<&str>,
 ) -> Draft {
     let template = role.template.as_object();
     let part = |key: &str| {
@@ -58,15 +55,11 @@ pub(crate) fn draft(
         labels.insert(name.clone(), value.as_str().into());
     }
 
-    match job.host_names() {
-        HostNames::Service => {
-            spec.insert("hostname".to_owned(), hostname.into());
-            spec.insert("subdomain".to_owned(), job.names.service.as_str().into());
-        }
-        HostNames::Pods if hostname.contains('.') => {
-            spec.insert("hostname".to_owned(), one_label(hostname).into());
-        }
-        HostNames::Pods => {}
+    if let Some(hostname) = hostname {
+        spec.insert("hostname".to_owned(), hostname.into());
+    }
+    if job.host_names() == HostNames::Service {
+        spec.insert("subdomain".to_owned(), job.names.service.as_str().into());
     }
     spec.insert("restartPolicy".to_owned(), restart.into());
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
@@ -79,14 +72,6 @@ pub(crate) fn draft(
         spec,
         main,
     }
-}
-
-/// A host's own name in one label. Open MPI cuts names at the first dot, and would then take all
-/// hosts of a job for one. The end tells pods apart, so that stays.
-fn one_label(hostname: &str) -> String {
-    let label = hostname.replace('.', "-");
-    let start = label.len().saturating_sub(HOSTNAME_BYTES_MAX);
-    label[start..].trim_start_matches('-').to_owned()
 }
 
 fn main_container(spec: &Map<String, Value>, name: Option<&str>) -> usize {

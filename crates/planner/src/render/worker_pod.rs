@@ -1,4 +1,4 @@
-//! One worker pod.
+//! The pods of workers: one body, and what differs between them.
 
 use contract::env::ROLE_VARIABLE;
 use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
@@ -7,32 +7,44 @@ use serde_json::{Map, Value, json};
 
 use super::{agent, pod, pod_group, sidecar};
 use crate::action::Object;
-use crate::job::{HostNames, Job, LauncherHost, Login, WorkerPods};
+use crate::job::{HostNames, Job, Login, WorkerPods};
 use crate::reach::Reach;
 use crate::site::Site;
+use crate::worker_batch::{WorkerBatch, WorkerNaming, WorkerWords};
 
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 
-/// Worker `index`.
+/// These workers, if there are any.
+pub(crate) fn worker_batch(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    workers: &WorkerPods,
+    indices: Vec<u32>,
+) -> Option<WorkerBatch> {
+    WorkerBatch::new(indices, WorkerNaming::of(job), |words| {
+        worker_pod(job, site, reach, workers, words).body
+    })
+}
+
+/// One worker. Whatever differs from another's pod comes from its words, and nowhere else.
 pub(crate) fn worker_pod(
     job: &Job,
     site: &Site,
     reach: Reach<'_>,
     workers: &WorkerPods,
-    index: u32,
+    words: &WorkerWords,
 ) -> Object {
-    let name = job.worker_name(index);
+    let (name, hostname) = (&words.name, words.hostname.as_deref());
     let restart = workers.restart.as_str();
-    let mut draft = pod::draft(job, &workers.role, restart, WORKER_ROLE, &name);
-    // A launcher that is a host has rank 0 of the hosts.
-    let host_index = index + u32::from(job.launcher.host == Some(LauncherHost::Indexed));
-    draft.label(REPLICA_INDEX_LABEL, &host_index.to_string());
+    let mut draft = pod::draft(job, &workers.role, restart, WORKER_ROLE, hostname);
+    draft.label(REPLICA_INDEX_LABEL, &words.host_index);
     pod_group::enlist(job, site, &mut draft);
     if let Reach::Provided { sidecar, .. } = reach {
         if let Some((container, image)) = sidecar {
             sidecar::complete(container, image, &mut draft);
         }
-        return draft.into_pod(job, &name);
+        return draft.into_pod(job, name);
     }
 
     if job.host_names() == HostNames::Service {
@@ -51,11 +63,11 @@ pub(crate) fn worker_pod(
         draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
     }
     match reach {
-        Reach::Agent { image, .. } => agent::serve(job, image, index, &mut draft),
+        Reach::Agent { image, .. } => agent::serve(job, image, words, &mut draft),
         Reach::Ssh { login, .. } => serve_ssh(job, login, &mut draft),
         Reach::Exec { .. } | Reach::Provided { .. } => {}
     }
-    draft.into_pod(job, &name)
+    draft.into_pod(job, name)
 }
 
 fn search_domain(job: &Job, site: &Site) -> String {

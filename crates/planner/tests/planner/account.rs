@@ -6,7 +6,7 @@ use planner::observed::{AccountObject, Slot};
 use planner::{Action, Job, Kind, Observed, Reason, WaitingOn, check, plan};
 use serde_json::json;
 
-use super::{created_one, deed, deeds, patch};
+use super::{created_one, deeds, deeds_of, patch};
 
 const NAME: &str = "demo-launcher";
 
@@ -23,7 +23,7 @@ fn the_role_comes_before_its_binding_and_both_before_the_launcher() {
     let steps = plan(&site(demo())).steps;
     let kinds: Vec<Vec<String>> = steps
         .iter()
-        .map(|step| step.iter().map(deed).collect())
+        .map(|step| step.iter().flat_map(deeds_of).collect())
         .collect();
     assert_eq!(
         kinds,

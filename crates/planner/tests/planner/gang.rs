@@ -51,7 +51,9 @@ fn group_actions(plan: &Plan) -> Vec<&Action> {
         let kind = match action {
             Action::Create(object) | Action::CreateKey { secret: object, .. } => &object.kind,
             Action::Patch { kind, .. } | Action::Delete { kind, .. } => kind,
-            Action::DeleteWorkers { .. } | Action::DeleteJob { .. } => return false,
+            Action::CreateWorkers(_) | Action::DeleteWorkers { .. } | Action::DeleteJob { .. } => {
+                return false;
+            }
         };
         matches!(kind, Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup)
     };

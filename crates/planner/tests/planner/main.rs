@@ -6,6 +6,7 @@
 //! - `pods`: what pods and Job look like when users ask for more
 //! - `hosts`: host list and discovery script
 //! - `start`: from nothing to running
+//! - `limits`: what Kubernetes limits, and what is refused for it
 //! - `launcher`: the gate, retries, name reuse
 //! - `suspend`: suspend and resume
 //! - `finish`: verdicts and what is said of them
@@ -15,6 +16,7 @@
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `parts`: every combination of parts of a job
+//! - `size`: jobs of any size that is accepted
 //! - `worker_set`: jobs whose workers a StatefulSet makes
 
 mod account;
@@ -28,10 +30,12 @@ mod golden;
 mod hostile_text;
 mod hosts;
 mod launcher;
+mod limits;
 mod network_policy;
 mod own_pods;
 mod parts;
 mod pods;
+mod size;
 mod start;
 mod suspend;
 mod worker_set;
@@ -41,11 +45,15 @@ use serde_json::Value;
 
 /// What the plan does, in short: `create Pod demo-worker-0`.
 fn deeds(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().flatten().map(deed).collect()
+    plan.steps.iter().flatten().flat_map(deeds_of).collect()
 }
 
-fn deed(action: &Action) -> String {
-    match action {
+fn deeds_of(action: &Action) -> Vec<String> {
+    let deed = match action {
+        Action::CreateWorkers(_) => {
+            let pods = action.objects().into_iter();
+            return pods.map(|pod| format!("create Pod {}", pod.name)).collect();
+        }
         Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             format!("create {} {}", object.kind.as_str(), object.name)
         }
@@ -61,20 +69,14 @@ fn deed(action: &Action) -> String {
         Action::Delete { kind, name, .. } => format!("delete {} {name}", kind.as_str()),
         Action::DeleteWorkers { names, .. } => format!("delete workers {}", names.join(" ")),
         Action::DeleteJob { uid } => format!("delete the job {uid}"),
-    }
+    };
+    vec![deed]
 }
 
 /// The objects that the plan creates.
 fn created(plan: &Plan) -> Vec<Object> {
     let actions = plan.steps.iter().flatten();
-    let objects = actions.filter_map(|action| match action {
-        Action::Create(object) | Action::CreateKey { secret: object, .. } => Some(object.clone()),
-        Action::Patch { .. }
-        | Action::Delete { .. }
-        | Action::DeleteWorkers { .. }
-        | Action::DeleteJob { .. } => None,
-    });
-    objects.collect()
+    actions.flat_map(Action::objects).collect()
 }
 
 /// The one object of this name that the plan creates.
@@ -96,6 +98,7 @@ fn patch(plan: &Plan) -> Value {
         .filter_map(|action| match action {
             Action::Patch { merge, .. } => Some(merge.clone()),
             Action::Create(_)
+            | Action::CreateWorkers(_)
             | Action::CreateKey { .. }
             | Action::Delete { .. }
             | Action::DeleteWorkers { .. }

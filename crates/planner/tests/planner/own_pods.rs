@@ -67,7 +67,7 @@ fn no_service_is_made_and_the_launcher_comes_last() {
     let steps = plan(&site(demo())).steps;
     let kinds: Vec<Vec<String>> = steps
         .iter()
-        .map(|step| step.iter().map(super::deed).collect())
+        .map(|step| step.iter().flat_map(super::deeds_of).collect())
         .collect();
     assert_eq!(
         kinds,

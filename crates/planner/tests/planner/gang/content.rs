@@ -94,17 +94,12 @@ fn pods_join_the_group() {
     };
     let pods = |world: &Observed| {
         let plan = plan(world);
-        let bodies = plan
-            .steps
-            .iter()
-            .flatten()
-            .filter_map(|action| match action {
-                Action::Create(object) if object.kind == Kind::Pod => Some(object.body.clone()),
-                Action::Create(object) if object.kind == Kind::Job => {
-                    Some(object.body["spec"]["template"].clone())
-                }
-                _ => None,
-            });
+        let objects = plan.steps.iter().flatten().flat_map(Action::objects);
+        let bodies = objects.filter_map(|object| match object.kind {
+            Kind::Pod => Some(object.body),
+            Kind::Job => Some(object.body["spec"]["template"].clone()),
+            _ => None,
+        });
         let bodies: Vec<Value> = bodies.collect();
         assert_eq!(bodies.len(), 2, "a worker and a launcher");
         bodies

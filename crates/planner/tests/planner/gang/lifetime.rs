@@ -48,8 +48,8 @@ fn the_group_comes_before_any_pod() {
     let plan = plan(&world_with(volcano(), wishful()));
     let step = |kind: Kind| {
         plan.steps.iter().position(|step| {
-            step.iter()
-                .any(|action| matches!(action, Action::Create(o) if o.kind == kind))
+            let mut objects = step.iter().flat_map(Action::objects);
+            objects.any(|object| object.kind == kind)
         })
     };
     assert_eq!(step(Kind::VolcanoPodGroup), Some(0));
