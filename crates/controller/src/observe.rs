@@ -1,7 +1,7 @@
 //! The cluster, as a value for the planner. Decides which cached objects belong to the job: those
 //! that its UID controls. Reads the clock once, and writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -60,13 +60,12 @@ pub(crate) async fn observe(
     let pod_group = names.pod_group(job);
     let key = names.key_secret(job, key);
     let set_uid = worker_set.ours().map(|set| set.uid.as_str());
-    let foreign_pods = names.foreign_pods(job, set_uid);
-    let retry_at = names.retry_at;
-
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = PodLookup { context, job };
     let (mut launcher_pods, mut workers) =
         (pods.of_launcher(launcher_uid), pods.of_workers(set_uid));
+    let foreign_pods = names.foreign_pods(job, set_uid, &workers);
+    let retry_at = names.retry_at;
     let unfinished = workers.iter_mut().chain(&mut launcher_pods);
     let unfinished = unfinished.filter(|_| recorded.outcome.is_none());
     let known = context
@@ -329,8 +328,11 @@ impl NameLookup<'_> {
         until.is_some()
     }
 
-    /// Names of the job's pods that pods of others hold.
-    fn foreign_pods(&mut self, job: &Job, set: Option<&str>) -> Vec<String> {
+    /// Names of the job's pods that pods of others hold. Those of its own workers are not asked for:
+    /// there may be thousands, in every pass.
+    fn foreign_pods(&mut self, job: &Job, set: Option<&str>, own: &[Pod]) -> Vec<String> {
+        let own = own.iter().filter_map(|pod| job.worker_index(&pod.name));
+        let own: BTreeSet<u32> = own.collect();
         let maker = match job.workers {
             Workers::Pods(_) => Some(self.owner.uid.as_str()),
             Workers::StatefulSet(_) => set,
@@ -339,7 +341,8 @@ impl NameLookup<'_> {
         let own_launcher = job.launcher.kind.is_pod();
         let launcher = own_launcher.then(|| job.names.launcher.clone());
         let launcher = launcher.map(|name| (name, Some(self.owner.uid.as_str())));
-        let workers = job.worker_names().map(|name| (name, maker));
+        let missing = (0..job.worker_count()).filter(|index| !own.contains(index));
+        let workers = missing.map(|index| (job.worker_name(index), maker));
         let mut foreign = Vec::new();
         for (name, maker) in launcher.into_iter().chain(workers) {
             let key = ObjectKey {
