@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::keys::Keys;
 use crate::site::GangScheduler;
 use crate::worker_batch::WorkerBatch;
 
@@ -95,22 +96,6 @@ impl Action {
         let (name, uid) = (name.to_owned(), uid.to_owned());
         Self::Delete { kind, name, uid }
     }
-}
-
-/// What a key Secret holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keys {
-    /// One SSH key pair, for all pods.
-    SshPair,
-    /// Keys of transport Agent: one for the launcher, and one for each worker.
-    Agent {
-        /// What the names of the workers' pods begin with; `-` and an index follow.
-        worker: String,
-        /// So many workers have keys.
-        workers: u32,
-        /// How long the keys are valid.
-        valid_secs: u64,
-    },
 }
 
 /// An object to create, whole.

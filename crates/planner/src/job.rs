@@ -23,7 +23,7 @@ pub use workers::{
     Access, Account, AccountRule, HostNames, Login, Provided, StatefulWorkers, WorkerPods, Workers,
 };
 
-use crate::action::Keys;
+use crate::keys::Keys;
 use crate::site::{EXEC, GangScheduler, Site, Transport};
 
 /// Workers that have keys, at least: a job that grows needs no other Secret.

@@ -1,3 +1,5 @@
+//! Lists of every kind, written and read back.
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;

@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::merge_patch;
-use crate::action::{Action, Keys, Kind};
+use crate::action::{Action, Kind};
 use crate::job::HostNames;
+use crate::keys::Keys;
 use crate::observed::Observed;
 use crate::reach::Reach;
 use crate::render::identity as render;

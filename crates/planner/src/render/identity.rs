@@ -8,8 +8,9 @@ use contract::mpi::HostListSyntax;
 use serde_json::json;
 
 use super::{child, exec, hostfile};
-use crate::action::{Keys, Kind, Object};
+use crate::action::{Kind, Object};
 use crate::job::{Job, Login};
+use crate::keys::Keys;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
 use crate::site::Site;
