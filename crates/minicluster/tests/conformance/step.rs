@@ -60,9 +60,13 @@ impl Case {
     }
 
     pub(crate) fn get_as(self, path: impl Into<String>, accept: &'static str) -> Self {
-        let mut case = self.get(path);
-        case.steps.last_mut().expect("a step was added").accept = accept;
-        case
+        self.get(path).answered_as(accept)
+    }
+
+    /// The last request asks for its answer in this form.
+    pub(crate) fn answered_as(mut self, accept: &'static str) -> Self {
+        self.steps.last_mut().expect("a step was added").accept = accept;
+        self
     }
 
     /// GET until the code is this one: controllers take their time.

@@ -24,7 +24,11 @@ use crate::worker_batch::{OwnPort, WorkerWords};
 pub(crate) fn serve(job: &Job, image: &str, worker: &WorkerWords, draft: &mut Draft) {
     draft.without_token();
     let public = LAUNCHER_PUBLIC_KEY;
-    keys(job, &[(&worker.key_item, WORKER_KEY), (public, public)], draft);
+    keys(
+        job,
+        &[(&worker.key_item, WORKER_KEY), (public, public)],
+        draft,
+    );
     install(image, draft);
 
     let own_port = worker.port.as_ref();

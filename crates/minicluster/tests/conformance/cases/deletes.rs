@@ -162,6 +162,9 @@ pub(crate) fn cases() -> Vec<Case> {
                 cm("?labelSelector=x%3D1&limit=1&continue=${2.continue}"),
                 Value::Null,
             )
+            .answered_as(
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+            )
             .get(cm("b")),
         case("pods that are not over go, selected by field")
             .post(core("pods", ""), pod("a"))
