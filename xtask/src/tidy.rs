@@ -11,6 +11,7 @@ mod links;
 mod names;
 mod rust;
 mod size;
+mod supply;
 mod tree;
 mod types;
 mod weight;
@@ -55,6 +56,7 @@ pub(crate) fn check_all() -> Result<()> {
 fn check(tree: &Tree, lists_pending: bool) -> Result<()> {
     let sources = rust::sources(tree);
     let closures = dependencies::closures()?;
+    let packages = supply::packages()?;
     let generated = codegen::run(codegen::Args { check: true });
     let rules = [
         ("size", size::check(tree)),
@@ -63,6 +65,7 @@ fn check(tree: &Tree, lists_pending: bool) -> Result<()> {
         ("phrases", words::check_phrases(tree)),
         ("links", links::check(tree)),
         ("dependencies", dependencies::check(tree, &closures)),
+        ("supply", supply::check(tree, &packages)),
         ("cycles", cycles::check(&sources)),
         ("types", types::check(&sources)),
         ("contract", contract::check(&sources)),
