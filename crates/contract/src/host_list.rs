@@ -127,22 +127,12 @@ fn spelled(address: &str, port: Option<u16>) -> String {
 }
 
 /// The worker before, from which the next one differs.
+#[derive(Default)]
 struct Before {
     next_index: u32,
     ipv4: [u8; 4],
     ipv6: [u8; 16],
     next_port: u16,
-}
-
-impl Default for Before {
-    fn default() -> Self {
-        Self {
-            next_index: 0,
-            ipv4: [0; 4],
-            ipv6: [0; 16],
-            next_port: 0,
-        }
-    }
 }
 
 impl Before {
