@@ -12,11 +12,20 @@ use crate::observed::{Observed, Pod, PodPhase};
 /// Exit codes from here on tell of a signal, so the program was ended from outside.
 const ENDED_FROM_OUTSIDE: i32 = 128;
 
-/// The first failed pod that is to be replaced, counted or not.
-pub(super) fn failed(observed: &Observed) -> Option<&Pod> {
+/// The first failed pod that is to be replaced and is not counted yet.
+pub(super) fn uncounted(observed: &Observed) -> Option<&Pod> {
+    failed(observed).find(|pod| !is_counted(observed, pod))
+}
+
+/// The failed pod that was counted last, as long as it is there.
+fn counted(observed: &Observed) -> Option<&Pod> {
+    failed(observed).find(|pod| is_counted(observed, pod))
+}
+
+fn failed(observed: &Observed) -> impl Iterator<Item = &Pod> {
     let launchers = observed.launcher_pods.iter();
-    let mut pods = launchers.chain(pods::workers(observed));
-    pods.find(|pod| is_replaced(observed, pod))
+    let pods = launchers.chain(pods::workers(observed));
+    pods.filter(|pod| is_replaced(observed, pod))
 }
 
 /// The pod failed in a way after which it is replaced.
@@ -34,14 +43,16 @@ pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
 
 /// The failed pod that was counted goes, so that its name is free for the next.
 pub(super) fn remove_counted(observed: &Observed) -> Vec<Action> {
-    let pod = failed(observed).filter(|pod| is_counted(observed, pod));
+    let pod = counted(observed);
     pod.map(pods::delete).into_iter().collect()
 }
 
-/// Pods that were replaced, and the last of them, for the status.
+/// Pods that were replaced, and the last of them, for the status. The status has room for one UID, so
+/// the next pod is counted when the last is gone: otherwise that one would be counted again.
 pub(super) fn count(observed: &Observed) -> (u32, Option<String>) {
     let recorded = &observed.recorded;
-    match failed(observed).filter(|pod| !is_counted(observed, pod)) {
+    let next = uncounted(observed).filter(|_| counted(observed).is_none());
+    match next {
         Some(pod) if !is_used_up(observed) => (recorded.restarts + 1, Some(pod.uid.clone())),
         Some(_) | None => (recorded.restarts, recorded.replaced.clone()),
     }
@@ -62,7 +73,7 @@ pub(super) fn is_used_up(observed: &Observed) -> bool {
     let running = pods.filter(|pod| pod.phase == PodPhase::Running);
     let in_place: u32 = running.map(restarts).sum();
     let so_far = in_place.saturating_add(observed.recorded.restarts);
-    let needed = failed(observed).is_some_and(|pod| !is_counted(observed, pod));
+    let needed = uncounted(observed).is_some();
     so_far >= limit && (needed || in_place > 0)
 }
 

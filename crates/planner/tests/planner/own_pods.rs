@@ -62,6 +62,10 @@ fn again(job: Job) -> Job {
     job.launcher_restarts(RestartPolicy::ExitCode)
 }
 
+fn all_again(job: Job) -> Job {
+    again(job).with(|job| job.worker_pods().restart = RestartPolicy::ExitCode)
+}
+
 #[test]
 fn no_service_is_made_and_the_launcher_comes_last() {
     let steps = plan(&site(demo())).steps;
@@ -264,6 +268,60 @@ fn exit_code_makes_a_pod_again_that_was_ended_from_outside() {
     counted.carry_out(&deletion);
     assert_eq!(deeds(&plan(&counted)), ["create Pod demo-launcher"]);
     assert_eq!(plan(&counted).status.restarts, 1);
+}
+
+#[test]
+fn c05_two_pods_that_fail_together_are_counted_once_each() {
+    let both = running(all_again(demo().workers(4))).with(|world| {
+        for index in [1, 3] {
+            let worker = &mut world.workers[index];
+            (worker.phase, worker.exit) = (PodPhase::Failed, exit(137));
+        }
+        world.recorded.restarts = 1;
+        world.recorded.replaced = Some("uid-demo-worker-3".to_owned());
+    });
+    let first = plan(&both);
+    assert_eq!(deeds(&first), ["delete Pod demo-worker-3"]);
+    assert_eq!(
+        first.status.restarts, 1,
+        "another is counted after this one"
+    );
+
+    let mut world = both.clone();
+    world.carry_out(&first);
+    let second = plan(&world);
+    assert_eq!(deeds(&second), ["create Pod demo-worker-3"]);
+    assert_eq!(second.status.restarts, 2);
+    let replaced = second.status.replaced.as_deref();
+    assert_eq!(replaced, Some("uid-demo-worker-1"));
+    world.carry_out(&second);
+    let mut world = world.recorded();
+    let third = plan(&world);
+    assert_eq!(deeds(&third), ["delete Pod demo-worker-1"]);
+    world.carry_out(&third);
+    let world = world.settled().recorded();
+    assert_eq!(world.recorded.restarts, 2, "two pods failed");
+    assert_eq!(world.workers.len(), 4);
+}
+
+#[test]
+fn c05_the_limit_is_reached_by_the_failure_after_the_last_that_it_allows() {
+    let limited = all_again(demo()).limited(|limits| limits.backoff_limit = Some(2));
+    let both = running(limited).with(|world| {
+        for worker in &mut world.workers {
+            (worker.phase, worker.exit) = (PodPhase::Failed, exit(137));
+        }
+        world.recorded.restarts = 1;
+        world.recorded.replaced = Some("uid-demo-worker-1".to_owned());
+    });
+    assert_eq!(
+        plan(&both).status.outcome,
+        None,
+        "two failures, two retries"
+    );
+    let (reason, message) = failure(&both.with(|world| world.recorded.restarts = 2));
+    assert_eq!(reason, "BackoffLimitExceeded");
+    assert!(message.ends_with("demo-worker-0 failed again"), "{message}");
 }
 
 #[test]
