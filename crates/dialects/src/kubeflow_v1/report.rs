@@ -56,14 +56,15 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
     draft.write_conditions();
 }
 
-/// An invalid job has failed, unless its pods run already: its clients look at conditions and times
-/// only, and would wait forever.
+/// A job that was never valid has failed: its clients look at conditions and times only, and would wait
+/// forever. One that was valid may have pods, and the next edit may correct it, so an end would not be
+/// true of it.
 fn refuse(draft: &mut StatusDraft<'_>, errors: &[FieldError]) {
     let message = format!("MPIJob failed validation because {}", aggregate(errors));
     if draft.has_new_obstacle() {
         draft.warn(REASON_INVALID, &message);
     }
-    if draft.conditions.holds(RUNNING) || draft.conditions.holds(SUSPENDED) {
+    if draft.conditions.holds(CREATED) {
         return;
     }
     create(draft);

@@ -326,6 +326,23 @@ fn f13_a_job_that_is_not_valid_has_failed_and_is_over() {
 }
 
 #[test]
+fn c09_an_edit_that_is_not_valid_does_not_end_a_job_that_is_starting() {
+    let mut run = scenario(task());
+    run.reconcile();
+    assert!(!run.world.workers.is_empty(), "its pods exist");
+    run.stored["spec"]["mpiReplicaSpecs"]["Launcher"]["replicas"] = 2.into();
+    let report = run.at(5).reconcile();
+    assert_eq!(report.status.get("completionTime"), None);
+    assert_eq!(report.status["muster"]["finished"], false);
+    assert_eq!(report.status["muster"]["reason"], "Invalid");
+    assert_ne!(flyte(&report.status).as_deref(), Ok("Failed"));
+    run.stored["spec"]["mpiReplicaSpecs"]["Launcher"]["replicas"] = 1.into();
+    run.at(6).reconcile();
+    run.at(7).pods_run().reconcile();
+    assert_eq!(reads(&run), "Running");
+}
+
+#[test]
 fn f14_a_job_stays_unless_it_was_given_a_time_to_live() {
     let run = scenario(task());
     assert_eq!(run.world.job.limits().expires_secs, None);
