@@ -37,6 +37,7 @@ pub(crate) async fn observe(
     job: &Job,
     recorded: Recorded,
 ) -> Result<Observation, Error> {
+    let job = &taken_over(context, job, &recorded);
     let lookup = Lookup {
         context,
         owner: &job.owner,
@@ -103,6 +104,21 @@ pub(crate) async fn observe(
         observed,
         recheck_at: retry_at.into_iter().chain(recheck_mounts_at).min(),
     })
+}
+
+/// The job, with the transport that it was begun with if another operator began it.
+fn taken_over(context: &Context, job: &Job, recorded: &Recorded) -> Job {
+    if !job.takes_site_transport() || !recorded.seen || recorded.outcome.is_some() {
+        return job.clone();
+    }
+    let key = ObjectKey::new(&job.owner.namespace, &job.names.launcher);
+    let launcher = context.cache.with(&Kind::Job, |index| {
+        let child = &index.get(&key)?.child;
+        let ours = child.is_owned_by(&job.owner.uid);
+        child.facts.launcher().filter(|_| ours)
+    });
+    let workers = PodLookup { context, job }.of_workers(None);
+    planner::taken_over(job.clone(), launcher.as_ref(), &workers)
 }
 
 /// Asks for a launcher's Job that our watch does not show: the Kubeflow operator created it, or

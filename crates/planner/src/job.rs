@@ -225,6 +225,14 @@ impl Job {
         }
     }
 
+    /// Neither the job nor its status names a transport.
+    pub fn takes_site_transport(&self) -> bool {
+        let Workers::Pods(pods) = &self.workers else {
+            return false;
+        };
+        matches!(pods.access, Access::SiteDefault(_))
+    }
+
     /// A job that takes the site's transport keeps the one that it began with.
     pub fn begun_with(mut self, transport: Transport) -> Self {
         if let Workers::Pods(pods) = &mut self.workers
