@@ -6,6 +6,7 @@ use std::time::Duration;
 use dialects::Resource;
 use jiff::Timestamp;
 use kube::core::ApiResource;
+use planner::job::Owner;
 use planner::site::Site;
 use serde_json::{Map, Value};
 
@@ -44,6 +45,20 @@ impl Context {
     /// The time.
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// A job as the owner of its children, also one that cannot be lowered.
+    pub(crate) fn owner(&self, job: &UserJob) -> Owner {
+        let metadata = &job.metadata;
+        Owner {
+            api_version: self.resource.api_version.clone(),
+            kind: self.resource.kind.clone(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: job.uid().to_owned(),
+            generation: metadata.generation.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
     }
 
     /// Where a job lives in the API.

@@ -30,6 +30,7 @@ mod pace;
 mod pending_jobs;
 mod priorities;
 mod reconcile;
+mod remains;
 mod report;
 mod retry;
 mod run;

@@ -21,6 +21,7 @@ use crate::context::{Context, label};
 use crate::error::Error;
 use crate::lookup;
 use crate::observe::{self, Observation};
+use crate::remains;
 use crate::report::{ReportOutcome, report};
 use crate::retry::SOON;
 use crate::wire::{ObjectKey, UserJob};
@@ -99,7 +100,7 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
             return Ok(None);
         }
         if job.metadata.deletion_timestamp.is_some() {
-            return clean_up_deleted(context, dialect, &whole).await; // client
+            return clean_up_deleted(context, dialect, &job, &whole).await; // client
         }
         let (outcome, requeue_after) = match (dialect.lower)(&whole) {
             Err(errors) => {
@@ -126,13 +127,16 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
 }
 
 /// Deletes the pods of a job that is being deleted. The garbage collector does not, as long as a
-/// finalizer holds the job. An invalid job has no pods.
+/// finalizer holds the job. A job that cannot be read any more may have pods of the time when it could.
 async fn clean_up_deleted(
     context: &Context,
     dialect: &Dialect,
+    job: &UserJob,
     whole: &Value,
 ) -> Result<Option<Duration>, Error> {
     let Ok(wanted) = (dialect.lower)(whole) else {
+        let remains = remains::remove_running(&context.cache, job.uid());
+        apply::apply(context, &context.owner(job), vec![remains]).await?; // client
         return Ok(None);
     };
     let converged = converge(context, dialect, &wanted, whole).await?; // client
