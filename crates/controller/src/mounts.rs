@@ -140,7 +140,9 @@ impl MountEvents {
     fn failed_mount(&self, pod: &Pod) -> Option<Waiting> {
         let newest = self.newest.get(&pod.uid)?;
         let message = newest.message.clone().unwrap_or_default();
-        let missing = message.contains("not found") || message.contains("non-existent");
+        // A driver of a node that has just started is not there yet.
+        let missing = (message.contains("not found") || message.contains("non-existent"))
+            && !message.contains("registered CSI drivers");
         let tried = newest.last()?.duration_since(pod.created_at);
         (missing && tried >= TRIED).then(|| Waiting {
             reason: FAILED_MOUNT.to_owned(),

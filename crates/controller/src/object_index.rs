@@ -311,6 +311,7 @@ mod tests {
                 job_name: None,
             })),
             job_label: Some("job-1".into()),
+            orphan_of: None,
             has_watch_label: true,
             facts: Facts::Config(planner::observed::ConfigState {
                 uid: uid.to_owned(),

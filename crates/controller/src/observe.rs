@@ -138,9 +138,12 @@ pub(crate) async fn find_launcher(
         context.cache.with(&Kind::Job, index)
     };
     let looked_up = |memory: &mut JobMemory| memory.launcher_looked_up;
+    if job.launcher.kind.is_pod() {
+        find_launcher_pod(lookup, job, recorded).await?;
+        return Ok(None);
+    }
     if recorded.outcome.is_some()
         || !recorded.seen
-        || job.launcher.kind.is_pod()
         || is_cached()
         || (context.memory.with(&owner.uid, looked_up)
             && PodLookup { context, job }.of_launcher(None).is_empty())
@@ -166,6 +169,30 @@ pub(crate) async fn find_launcher(
         .memory
         .with(&owner.uid, |memory| memory.launcher_looked_up = true);
     Ok(None)
+}
+
+/// Asks for a launcher's pod whose absence would end the job. Users take the label off a pod to keep it,
+/// and then our watch says that it is gone.
+async fn find_launcher_pod(
+    lookup: Lookup<'_>,
+    job: &Job,
+    recorded: &Recorded,
+) -> Result<(), Error> {
+    let (context, name) = (lookup.context, &job.names.launcher);
+    let is_fatal = recorded.ran && recorded.outcome.is_none();
+    let is_cached = || {
+        let is_there = |index: &ObjectIndex| index.get(&lookup.key(name)).is_some();
+        context.cache.with(&Kind::Pod, is_there)
+    };
+    if !is_fatal || !job.limits().deleted_launcher_is_fatal || is_cached() {
+        return Ok(());
+    }
+    let found = lookup.find(&Kind::Pod, name).await;
+    match found.map_err(|source| unknown(&Kind::Pod, name, source))? {
+        Found::Absent | Found::Ours { .. } => {}
+        Found::Unlabelled { .. } | Found::Foreign => lookup.mark_name_taken(&Kind::Pod, name),
+    }
+    Ok(())
 }
 
 /// The key Secret is not watched, because then the Secrets of others would reach the operator. It is
@@ -402,7 +429,7 @@ impl PodLookup<'_> {
     }
 
     /// The launcher, if it is a pod. Otherwise the pods of its Job; without a Job, the pods that an
-    /// earlier one left.
+    /// earlier one left. Those that were left on purpose (`--cascade=orphan`) have no owner any more.
     fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
         let (uid, name) = (&self.job.owner.uid, &self.job.names.launcher);
         if self.job.launcher.kind.is_pod() {
@@ -421,7 +448,7 @@ impl PodLookup<'_> {
                 .job_labelled(uid)
                 .filter(|entry| {
                     let owner = entry.child.owner.as_ref();
-                    owner.is_some_and(|owner| owner.kind == "Job" && owner.name == *name)
+                    owner.is_none_or(|owner| owner.kind == "Job" && owner.name == *name)
                 })
                 .filter_map(pod)
                 .filter(|(_, role)| *role == Role::Launcher)

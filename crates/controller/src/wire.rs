@@ -67,6 +67,8 @@ pub(crate) struct Child {
     pub(crate) owner: Option<Arc<ControllerRef>>,
     /// The UID of a job, by label. Anybody may write labels, so it proves nothing.
     pub(crate) job_label: Option<Arc<str>>,
+    /// Of a pod that nobody controls any more: the job that it says it was made for.
+    pub(crate) orphan_of: Option<Arc<str>>,
     /// It has the label that our watch selects by.
     pub(crate) has_watch_label: bool,
     pub(crate) facts: Facts,
@@ -166,12 +168,14 @@ impl Child {
     }
 
     /// The job it belongs to: its owner, or, by its label, the owner of the Job or StatefulSet that made
-    /// it.
+    /// it. That may be gone.
     pub(crate) fn job(&self) -> Option<ObjectKey> {
-        let owner = self.owner.as_ref()?;
-        let name = match owner.kind.as_str() {
-            "Job" | "StatefulSet" => Arc::clone(owner.job_name.as_ref()?),
-            _ => owner.name.as_str().into(),
+        let name = match &self.owner {
+            None => Arc::clone(self.orphan_of.as_ref()?),
+            Some(owner) => match owner.kind.as_str() {
+                "Job" | "StatefulSet" => Arc::clone(owner.job_name.as_ref()?),
+                _ => owner.name.as_str().into(),
+            },
         };
         Some(ObjectKey {
             namespace: Arc::clone(&self.key.namespace),
@@ -341,6 +345,7 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
         owner_references: Option<Vec<OwnerReference>>,
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
+        deletion_grace_period_seconds: Option<i64>,
     }
     let lean = Lean::deserialize(deserializer)?;
     Ok(ObjectMeta {
@@ -354,6 +359,7 @@ fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMet
         owner_references: lean.owner_references,
         creation_timestamp: lean.creation_timestamp,
         deletion_timestamp: lean.deletion_timestamp,
+        deletion_grace_period_seconds: lean.deletion_grace_period_seconds,
         ..ObjectMeta::default()
     })
 }
@@ -381,6 +387,9 @@ fn assemble(metadata: &ObjectMeta, facts: Facts) -> Child {
                 job_name: job_name.map(Arc::from),
             })
         }),
+        orphan_of: label(metadata, labels::JOB_NAME_LABEL)
+            .filter(|_| owner.is_none() && label(metadata, labels::JOB_UID_LABEL).is_some())
+            .map(Arc::from),
         job_label: label(metadata, labels::JOB_UID_LABEL).map(Arc::from),
         has_watch_label: label(metadata, watch_label) == Some(value),
         facts,

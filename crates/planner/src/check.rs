@@ -40,6 +40,9 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 if *kind == Kind::Secret && matches!(action, Action::Delete { .. }) {
                     keys_removed(observed, &mut found);
                 }
+                if *kind == Kind::Job && matches!(action, Action::Delete { .. }) {
+                    launcher_removed(observed, &mut found);
+                }
                 if let Action::Patch { merge, .. } = action
                     && *kind == Kind::Role
                 {
@@ -71,6 +74,15 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
 fn keys_removed(observed: &Observed, found: &mut Vec<String>) {
     if observed.recorded.outcome.is_none() && !observed.job.lifecycle.suspended {
         found.push("keys are deleted while the job needs them".to_owned());
+    }
+}
+
+/// A launcher's Job is evidence, unless it ended because it was stopped.
+fn launcher_removed(observed: &Observed, found: &mut Vec<String>) {
+    let launcher = observed.launcher.ours();
+    let tells_nothing = launcher.is_some_and(|job| job.held && job.end.is_some());
+    if observed.recorded.outcome.is_none() && !tells_nothing {
+        found.push("the launcher's Job is deleted before the outcome is recorded".to_owned());
     }
 }
 

@@ -281,6 +281,7 @@ pub fn pod(name: &str) -> Pod {
         labelled: true,
         created_at: noon(),
         deleting: false,
+        stopped: false,
         phase: PodPhase::Pending,
         begun: false,
         ready: false,

@@ -209,6 +209,9 @@ pub struct LauncherJob {
     pub started_at: Option<Timestamp>,
     /// It is being deleted.
     pub deleting: bool,
+    /// Its controller has stopped its pods: its `Suspended` condition. How it ended after that tells
+    /// nothing of the program.
+    pub held: bool,
     /// `status.failed`: launcher pods that failed.
     pub failed_pods: u32,
     /// How it ended, if it has.
@@ -267,6 +270,9 @@ pub struct Pod {
     pub created_at: Timestamp,
     /// It is being deleted.
     pub deleting: bool,
+    /// Its containers ended after they were told to: an exit with 0 does not prove that the program got
+    /// to its end.
+    pub stopped: bool,
     /// Where it is in its life.
     pub phase: PodPhase,
     /// One of its containers has started.

@@ -32,7 +32,7 @@ pub struct Recorded {
     pub seen: bool,
     /// When the job started.
     pub started_at: Option<Timestamp>,
-    /// It was seen to run.
+    /// It was seen to run since it was started, or started again after a suspension.
     pub ran: bool,
     /// It was recorded as suspended.
     pub suspended: bool,

@@ -68,6 +68,33 @@ fn a_running_job_of_another_operator_goes_on_past_its_deadline_and_is_cleaned_up
 }
 
 #[test]
+fn c15_a_launcher_that_lost_its_job_is_not_joined_by_another() -> Result<()> {
+    let fixture = new_fixture("orphan")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("pi").workers(2))?;
+    fixture.run("pi", 2)?;
+    fixture.await_condition("pi", "Running")?;
+    let before = fixture.await_pods("pi", "launcher", 1)?;
+    let path = fixture.path("jobs", "pi-launcher");
+    let orphan = format!("{path}?propagationPolicy=Orphan");
+    fixture.api.delete(&orphan)?;
+    wait_for("the launcher's pod to have no owner", SOON, || {
+        let pods = fixture.await_pods("pi", "launcher", 1)?;
+        let owners = &pods[0]["metadata"]["ownerReferences"];
+        Ok(owners.as_array().is_none_or(Vec::is_empty).then_some(()))
+    })?;
+    // The operator reconciles the job because of a change that comes after it saw the Job go.
+    let note = json!({"metadata": {"annotations": {"note": "again"}}});
+    fixture.api.merge(&fixture.path("mpijobs", "pi"), &note)?;
+    fixture.finish("pi")?;
+    fixture.await_condition("pi", "Succeeded")?;
+    let after = fixture.await_pods("pi", "launcher", 1)?;
+    ensure!(uid(&after[0]) == uid(&before[0]), "another launcher ran");
+    ensure!(fixture.get("jobs", "pi-launcher")?.is_none(), "another Job");
+    Ok(())
+}
+
+#[test]
 fn a_worker_that_lost_the_label_it_is_watched_by_is_named() -> Result<()> {
     let fixture = new_fixture("hidden")?;
     let _operator = fixture.operator()?;

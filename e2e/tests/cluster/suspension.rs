@@ -40,6 +40,26 @@ fn a_job_created_suspended_runs_once_it_is_resumed() -> Result<()> {
 }
 
 #[test]
+fn c15_a_job_without_retries_survives_its_suspension() -> Result<()> {
+    with_cluster("suspend-no-retries", |fixture| {
+        let job = held_pi(Mpi::OpenMpi4, User::Mpiuser, 2).backoff_limit(0);
+        let job = fixture.submit(&job.launcher_restart_policy("Never"))?;
+        job.running()?;
+        fixture.suspend("pi", true)?;
+        job.has_no_pods()?;
+        let held = job.until("condition Suspended", |job| {
+            condition(job, "Suspended") == Some("True")
+        })?;
+        ensure!(condition(&held, "Failed").is_none(), "{}", held["status"]);
+        fixture.suspend("pi", false)?;
+        job.running()?;
+        job.release()?;
+        job.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
+#[test]
 fn a_running_job_is_stopped_and_runs_again() -> Result<()> {
     with_cluster("suspend-running", |fixture| {
         let job = fixture.submit(&held_pi(Mpi::OpenMpi4, User::Mpiuser, 2))?;

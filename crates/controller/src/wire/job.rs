@@ -84,6 +84,7 @@ impl IntoChild for Job {
             suspended: spec.suspend.unwrap_or(false),
             started_at: status.start_time.as_ref().map(|time| time.0),
             deleting: self.metadata.deletion_timestamp.is_some(),
+            held: is_held(&status),
             failed_pods: failed_pods(&status),
             end: end(&status),
             ttl_secs: spec.ttl_seconds_after_finished,
@@ -100,6 +101,11 @@ impl IntoChild for Job {
         }));
         assemble(&self.metadata, facts)
     }
+}
+
+fn is_held(status: &JobStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|condition| condition.kind == "Suspended" && condition.status == "True")
 }
 
 fn failed_pods(status: &JobStatus) -> u32 {

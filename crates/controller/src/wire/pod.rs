@@ -2,8 +2,8 @@
 //! server validates pods against the same types, so reading cannot fail for their shape.
 
 use contract::labels;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -134,6 +134,7 @@ impl PodFacts {
                     .is_some_and(|uid| child.is_owned_by(uid)),
             created_at: self.created_at,
             deleting: self.deleting || delete_requested,
+            stopped: self.stopped,
             phase: self.phase,
             begun: self.begun,
             ready: self.ready,
@@ -173,6 +174,7 @@ impl IntoChild for Pod {
             begun,
             ready: status.conditions.iter().flatten().any(ready),
             deleting: metadata.deletion_timestamp.is_some(),
+            stopped: stopped(&metadata, &status),
             created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
             node: spec.node_name.unwrap_or_default().into(),
             address: status.pod_ip.clone().unwrap_or_default().into(),
@@ -197,6 +199,23 @@ fn more(status: PodStatus) -> Option<Box<More>> {
         message: status.message.unwrap_or_default(),
     };
     (more != More::default()).then(|| Box::new(more))
+}
+
+/// The last container ended after somebody asked for the pod's deletion. The API server sets the
+/// deletion's time to the end of the grace period. Times have whole seconds, so one second decides
+/// nothing; a node whose clock is behind can still hide that its containers were stopped.
+fn stopped(metadata: &ObjectMeta, status: &PodStatus) -> bool {
+    let Some(deletion) = &metadata.deletion_timestamp else {
+        return false;
+    };
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
+    let asked_at = deletion.0.checked_sub(SignedDuration::from_secs(grace));
+    let ends = ended(status).filter_map(|(_, end)| end.finished_at.as_ref());
+    match (ends.map(|time| time.0).max(), asked_at) {
+        (Some(ended_at), Ok(asked_at)) => ended_at >= asked_at,
+        // Nothing proves that they ended by themselves.
+        (None, _) | (_, Err(_)) => true,
+    }
 }
 
 fn phase(word: Option<&str>) -> PodPhase {

@@ -129,6 +129,32 @@ fn the_first_failure_in_time_is_the_exit_and_the_last_end_is_the_end() {
     assert!(pod.deleting);
 }
 
+#[test]
+fn c15_a_pod_that_ended_after_it_was_told_to_was_stopped() {
+    let status = |at: &str| {
+        let end = json!({"exitCode": 0, "finishedAt": format!("2026-01-01T00:00:{at}Z")});
+        json!({"phase": "Succeeded", "containerStatuses": [{"name": "m", "state": {"terminated": end}}]})
+    };
+    // Asked for at second 10, with a grace period of 30 s.
+    let leaves =
+        json!({"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30});
+    let stopped = |metadata: &Value, status: &Value| pod(metadata, status).1.stopped;
+    assert!(!stopped(&leaves, &status("09")));
+    assert!(stopped(&leaves, &status("10")), "the same second");
+    assert!(stopped(&leaves, &status("11")));
+    assert!(!stopped(&json!({}), &status("11")), "nobody deletes it");
+    assert!(stopped(&leaves, &json!({"phase": "Succeeded"})), "no time");
+}
+
+#[test]
+fn c15_a_job_tells_that_its_pods_were_stopped() {
+    let held = |status: &str| {
+        let condition = json!({"type": "Suspended", "status": status});
+        job(&json!({}), &json!({"conditions": [condition]})).held
+    };
+    assert!(held("True") && !held("False"));
+}
+
 fn job(spec: &Value, status: &Value) -> observed::LauncherJob {
     let object = json!({"metadata": metadata(&json!({})), "spec": spec, "status": status});
     read(&Kind::Job, &object)

@@ -34,7 +34,7 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
         replaced,
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
-        ran: conditions.get(RUNNING).is_some(),
+        ran: conditions.holds(RUNNING),
         suspended: conditions.holds(SUSPENDED),
         outcome: verdict.map(|(verdict, at)| Outcome { verdict, at }),
     }

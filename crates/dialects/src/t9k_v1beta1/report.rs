@@ -39,7 +39,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen: !conditions.is_empty() || !text(status, "phase").is_empty(),
         started_at: time::read(text(muster, START_TIME)),
-        ran: conditions.get(RUNNING).is_some(),
+        ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),
         outcome: verdict.map(|verdict| Outcome { verdict, at }),
         restarts,

@@ -9,6 +9,7 @@
 //! reconcile                         the operator works until the status stays as it is
 //! workers EVENT | worker N EVENT    to all workers, or to the one with this index
 //! launcher EVENT                    to the launcher's pod
+//! launcher yields                   it exits with 0 because it is stopped; its Job counts that as success
 //!   EVENT: starts (not Ready) | runs (Ready) | exits CODE "last words" | evicted "message"
 //!          | waits REASON "message" | terminating | deleted | replaced (by its StatefulSet)
 //! launcher job fails REASON "message"
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use dialects::{Dialect, RESOURCES};
 use jiff::Timestamp;
-use planner::observed::{Pod, PodPhase, Slot, Waiting};
+use planner::observed::{LauncherEnd, Pod, PodPhase, Slot, Waiting};
 use planner::site::GangScheduler;
 use planner::{Kind, Observed};
 use serde_json::Value;
@@ -275,12 +276,23 @@ fn befall_launcher(scenario: &mut Scenario, event: &[&str]) -> bool {
             let words = rest.first().copied().unwrap_or_default();
             scenario.launcher_exits(code.parse().expect("an exit code"), words);
         }
+        ["yields"] => yield_launcher(&mut scenario.world),
         event => {
             let now = scenario.world.now;
             return befall(&mut scenario.world.launcher_pods, 0, now, event);
         }
     }
     true
+}
+
+fn yield_launcher(world: &mut Observed) {
+    let at = Some(world.now);
+    let pod = &mut world.launcher_pods[0];
+    (pod.deleting, pod.stopped, pod.ready) = (true, true, false);
+    (pod.phase, pod.finished_at) = (PodPhase::Succeeded, at);
+    if let Slot::Ours(launcher) = &mut world.launcher {
+        (launcher.held, launcher.end) = (true, Some(LauncherEnd::Complete { at }));
+    }
 }
 
 /// What can happen to any pod.

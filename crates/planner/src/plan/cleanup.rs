@@ -31,6 +31,7 @@ pub(super) fn actions(observed: &Observed) -> Vec<Action> {
     workers
         .chain(launcher(observed))
         .chain(launcher_pod(observed))
+        .chain(orphans(observed))
         .chain(identity::remove_agent_keys(observed))
         .collect()
 }
@@ -103,6 +104,15 @@ fn was_killed(pod: &Pod) -> bool {
     pod.exit.as_ref().is_some_and(|exit| exit.code == KILLED)
 }
 
+/// A launcher that lost its Job is stopped if its job failed around it.
+fn orphans(observed: &Observed) -> Vec<Action> {
+    let outcome = observed.recorded.outcome.as_ref();
+    match outcome.map(|outcome| &outcome.verdict) {
+        Some(Verdict::Failed { .. }) => launcher::remove_orphans(observed),
+        Some(Verdict::Succeeded) | None => Vec::new(),
+    }
+}
+
 /// A launcher whose job failed around it is stopped; the time to live is handed over only now,
 /// so that no Job can vanish before its outcome is recorded.
 fn launcher(observed: &Observed) -> Option<Action> {
@@ -114,6 +124,10 @@ fn launcher(observed: &Observed) -> Option<Action> {
     let lost = outcome.verdict != Verdict::Succeeded;
     if lost && launcher.end.is_none() && !launcher.suspended {
         return Some(launcher::suspend(observed, launcher));
+    }
+    let due = expiry::of_launcher(observed).is_some_and(|at| at <= observed.now);
+    if due && !launcher_is_ending(observed) {
+        return Some(launcher::delete(observed, launcher));
     }
     let LauncherKind::Job { ttl_secs, .. } = observed.job.launcher.kind else {
         return None;

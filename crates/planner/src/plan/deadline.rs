@@ -23,9 +23,11 @@ pub(super) fn of_job(observed: &Observed) -> Option<Timestamp> {
 pub(super) fn of_startup(observed: &Observed) -> Option<Timestamp> {
     let pods = &observed.launcher_pods;
     let launcher = observed.launcher.ours();
-    // A try that came after another is not the start.
+    // A try that came after another is not the start. Its pod may be gone at the moment.
     let begun = pods.iter().any(|pod| pod.phase != PodPhase::Pending)
-        || launcher.is_some_and(|launcher| launcher.failed_pods > 0);
+        || launcher.is_some_and(|launcher| launcher.failed_pods > 0)
+        || observed.recorded.ran
+        || observed.recorded.restarts > 0;
     if observed.job.lifecycle.suspended || observed.recorded.suspended || begun {
         return None;
     }

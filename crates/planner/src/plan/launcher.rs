@@ -20,8 +20,14 @@ pub(super) fn align(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
         Slot::Absent if may_create(observed) => {
             vec![Action::Create(render::launcher_job(job, site, reach))]
         }
+        Slot::Absent if job.lifecycle.suspended => remove_orphans(observed),
         Slot::Absent => Vec::new(),
-        Slot::Ours(launcher) if launcher.deleting || launcher.end.is_some() => Vec::new(),
+        Slot::Ours(launcher) if launcher.deleting => Vec::new(),
+        // It ended because it was stopped, so it can neither be believed nor resumed.
+        Slot::Ours(launcher) if launcher.end.is_some() && launcher.held => {
+            vec![delete(observed, launcher)]
+        }
+        Slot::Ours(launcher) if launcher.end.is_some() => Vec::new(),
         Slot::Ours(launcher) => match (launcher.suspended, hold(observed, launcher)) {
             (true, false) => vec![resume(observed, reach, launcher)],
             (false, true) => vec![suspend(observed, launcher)],
@@ -75,9 +81,26 @@ fn may_start(observed: &Observed) -> bool {
     }
 }
 
-/// The Job must be suspended: by the user, or because it has not started and may not yet.
+/// The Job must be suspended: by the user, or because it has not started and may not yet. Until the pods
+/// that it stopped have ended, nobody can tell whether it can be resumed.
 fn hold(observed: &Observed, launcher: &LauncherJob) -> bool {
-    observed.job.lifecycle.suspended || (launcher.suspended && !may_start(observed))
+    let stopping = |pod: &Pod| pod.deleting && !pod.phase.is_over();
+    let must_wait = !may_start(observed) || observed.launcher_pods.iter().any(stopping);
+    observed.job.lifecycle.suspended || (launcher.suspended && must_wait)
+}
+
+/// Deletes pods that live on without their Job, which somebody deleted and not its pods. Nobody else can
+/// stop them.
+pub(super) fn remove_orphans(observed: &Observed) -> Vec<Action> {
+    if observed.job.launcher.kind.is_pod() || observed.launcher.ours().is_some() {
+        return Vec::new();
+    }
+    remove_pod(observed, |pod| !pod.phase.is_over())
+}
+
+/// Deletes the launcher's Job, with its pods.
+pub(super) fn delete(observed: &Observed, launcher: &LauncherJob) -> Action {
+    Action::delete(Kind::Job, &observed.job.names.launcher, &launcher.uid)
 }
 
 /// Stops the launcher of a job that is being deleted.
@@ -92,7 +115,10 @@ pub(super) fn stop(observed: &Observed) -> Vec<Action> {
     let suspend = launcher
         .filter(runs)
         .map(|launcher| suspend(observed, launcher));
-    suspend.into_iter().collect()
+    suspend
+        .into_iter()
+        .chain(remove_orphans(observed))
+        .collect()
 }
 
 /// Stops the launcher's pods; the Job and its past stay.

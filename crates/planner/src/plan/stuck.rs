@@ -49,6 +49,20 @@ const IN_TROUBLE: [&str; 9] = [
     "unexpected status",
     "expired",
 ];
+/// The kubelet uses the same words for containers that it could not make now, because it or the
+/// runtime has too much to do, or may not read a new object yet.
+const NOT_NOW: [&str; 10] = [
+    "timed out",
+    "deadline exceeded",
+    "unavailable",
+    "failed to sync",
+    "is forbidden",
+    "connection refused",
+    "context canceled",
+    "is reserved for",
+    "temporarily",
+    "no space left",
+];
 /// The kubelet tries again after ten to fifteen seconds, so it was told the same at least twice.
 const DENIED_SECS: i64 = 20;
 /// Anything else may pass: an outage of the registry, a kubelet that pulls too much at once. The
@@ -66,8 +80,8 @@ enum PullFailure {
 
 impl PullFailure {
     fn of(message: &str) -> Self {
+        let has = |words: &[&str]| has(message, words);
         let message = message.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
         let waits = message.starts_with("back-off pulling image") && !message.contains("\": ");
         if message.is_empty() || waits {
             Self::Unsaid
@@ -98,9 +112,18 @@ fn patience(waiting: &Waiting) -> Option<SignedDuration> {
         }
     } else {
         let mut known = HOPELESS.iter();
-        known.find(|(reason, _)| *reason == waiting.reason)?.1
+        let secs = known.find(|(reason, _)| *reason == waiting.reason)?.1;
+        match has(&waiting.message, &NOT_NOW) {
+            true => TROUBLE_SECS,
+            false => secs,
+        }
     };
     Some(SignedDuration::from_secs(secs))
+}
+
+fn has(message: &str, words: &[&str]) -> bool {
+    let message = message.to_ascii_lowercase();
+    words.iter().any(|word| message.contains(word))
 }
 
 /// A pod that cannot start, and why.

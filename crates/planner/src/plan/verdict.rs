@@ -40,19 +40,15 @@ pub(super) fn outcome(observed: &Observed) -> Option<Outcome> {
         .or_else(|| of_deadline(observed))
 }
 
-/// The Job controller takes a second to conclude what the pod already proves, and a deadline that
-/// ends in that second does not undo it.
+/// The Job controller takes a second to conclude what the pod already proves. A deadline that ends in
+/// that second does not undo it, nor does somebody who deletes the Job.
 fn of_launcher_success(observed: &Observed) -> Option<Outcome> {
-    let launcher = observed.launcher.ours();
-    if launcher.is_none() && !observed.job.launcher.kind.is_pod() {
-        return None;
-    }
-    let job = match launcher.and_then(|launcher| launcher.end.as_ref()) {
+    let job = match end_of_job(observed) {
         Some(LauncherEnd::Complete { at }) => Some(at.unwrap_or(observed.now)),
         Some(LauncherEnd::Failed { .. }) | None => None,
     };
     let mut pods = observed.launcher_pods.iter();
-    let mut pod = || pods.find(|pod| pod.phase == PodPhase::Succeeded);
+    let mut pod = || pods.find(|pod| has_succeeded(pod));
     let at = job.or_else(|| Some(pod()?.finished_at.unwrap_or(observed.now)))?;
     Some(Outcome {
         verdict: Verdict::Succeeded,
@@ -60,9 +56,21 @@ fn of_launcher_success(observed: &Observed) -> Option<Outcome> {
     })
 }
 
+/// The program got to its end. A container that was told to end may exit with 0 too.
+fn has_succeeded(pod: &Pod) -> bool {
+    pod.phase == PodPhase::Succeeded && !pod.stopped
+}
+
+/// How the launcher's Job ended by itself. The Job controller counts the pods that it stops for a
+/// suspension as if they had ended by themselves, so a suspended Job may be Complete or Failed.
+fn end_of_job(observed: &Observed) -> Option<&LauncherEnd> {
+    let launcher = observed.launcher.ours().filter(|launcher| !launcher.held);
+    launcher?.end.as_ref()
+}
+
 /// Only the Job controller knows whether another try follows.
 fn of_launcher_failure(observed: &Observed) -> Option<Outcome> {
-    match observed.launcher.ours()?.end.as_ref()? {
+    match end_of_job(observed)? {
         LauncherEnd::Complete { .. } => None,
         LauncherEnd::Failed { reason, message } => {
             Some(failed_now(observed, failure(observed, reason, message)))
@@ -102,14 +110,16 @@ fn of_deleted_launcher(observed: &Observed) -> Option<Outcome> {
     let is_lost = match job.launcher.kind {
         LauncherKind::Pod { .. } => {
             let mut pods = observed.launcher_pods.iter();
-            pods.any(|pod| pod.deleting && pod.phase != PodPhase::Succeeded)
+            pods.any(|pod| pod.deleting && !has_succeeded(pod))
         }
         LauncherKind::Job { .. } => {
             let launcher = observed.launcher.ours();
             launcher.is_some_and(|launcher| launcher.deleting)
         }
     };
-    let is_gone = observed.recorded.ran && !pods::launcher_exists(observed);
+    // A pod without our label is out of sight, and may still run.
+    let is_hidden = observed.foreign_pods.contains(&job.names.launcher);
+    let is_gone = observed.recorded.ran && !pods::launcher_exists(observed) && !is_hidden;
     let is_fatal = job.limits().deleted_launcher_is_fatal && !job.lifecycle.suspended;
     (is_fatal && (is_lost || is_gone)).then(|| {
         let message = format!("{} was deleted while its program ran", job.names.launcher);

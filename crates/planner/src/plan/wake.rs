@@ -9,7 +9,8 @@ use super::{cleanup, deadline, expiry, stuck};
 pub(super) fn at(situation: &Situation<'_>) -> Option<Timestamp> {
     let observed = situation.observed;
     if situation.is_clean {
-        return expiry::at(observed);
+        let expiries = [expiry::at(observed), expiry::of_launcher(observed)];
+        return expiries.into_iter().flatten().min();
     }
     let over = observed.recorded.outcome.is_some();
     let stuck = stuck::worst(observed).map(|stuck| stuck.until());

@@ -16,6 +16,7 @@
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `parts`: every combination of parts of a job
+//! - `proof`: what looks like an end and proves none
 //! - `size`: jobs of any size that is accepted
 //! - `worker_set`: jobs whose workers a StatefulSet makes
 
@@ -35,6 +36,7 @@ mod network_policy;
 mod own_pods;
 mod parts;
 mod pods;
+mod proof;
 mod size;
 mod start;
 mod suspend;
