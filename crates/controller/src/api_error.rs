@@ -87,6 +87,11 @@ impl ApiError {
         }
     }
 
+    /// The API server may have carried the request out all the same.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.code().is_none_or(|code| code >= 500)
+    }
+
     /// The API server refused this request, and would refuse the same request again. A 401 concerns our
     /// credentials, not the request.
     pub(crate) fn is_refusal(&self) -> bool {

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dialects::Event;
 use jiff::Timestamp;
 use planner::observed::{Pod, Refusal};
 use planner::{Kind, more_hopeful_cause, text};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::backoff::doubled;
@@ -47,6 +49,8 @@ pub(crate) struct JobMemory {
     pub(crate) written: Option<Arc<UserJob>>,
     /// When we wrote it.
     pub(crate) written_at: Option<Instant>,
+    /// Our last status write, if its answer was lost.
+    pub(crate) unanswered: Option<UnansweredWrite>,
     /// When its status may be written next.
     pub(crate) pace: Pace,
     /// What is known of the key Secret.
@@ -63,6 +67,30 @@ pub(crate) struct JobMemory {
     pub(crate) mount_events: Option<MountEvents>,
     /// Since when containers wait, and why: no pod records it.
     waits: BTreeMap<ContainerWait, (Timestamp, String)>,
+}
+
+/// A status write that the API server may have carried out, and what to tell of it then.
+#[derive(Debug)]
+pub(crate) struct UnansweredWrite {
+    /// The version that it was to change.
+    pub(crate) version: u64,
+    /// The status of the job before, as its dialect reads it.
+    pub(crate) before: Value,
+    pub(crate) status: Value,
+    pub(crate) events: Vec<Event>,
+}
+
+impl UnansweredWrite {
+    /// A write of this status to this job.
+    pub(crate) fn new(job: &UserJob, whole: &Value, status: Value, events: Vec<Event>) -> Self {
+        let before = whole.get("status").cloned().unwrap_or_default();
+        Self {
+            version: job.version(),
+            before: json!({"status": before}),
+            status,
+            events,
+        }
+    }
 }
 
 /// One wait of one container.

@@ -14,6 +14,7 @@ use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
+use crate::memory::UnansweredWrite;
 use crate::merge;
 use crate::wire::UserJob;
 
@@ -42,6 +43,7 @@ pub(crate) async fn report(
         urgency,
         events,
     } = (dialect.report)(whole, finding, now);
+    announce_unanswered(context, dialect, job, whole, now).await;
     let wait = wait(context, job, urgency);
     if urgency == Urgency::Unchanged {
         return Ok(ReportOutcome::Unchanged);
@@ -60,6 +62,13 @@ pub(crate) async fn report(
     let written = match write(context, job, change, urgency).await {
         Ok(written) => written,
         Err(source) => {
+            if source.may_have_acted() {
+                let (status, events) = (status, events.clone());
+                let write = UnansweredWrite::new(job, whole, status, events);
+                context
+                    .memory
+                    .with(job.uid(), |memory| memory.unanswered = Some(write));
+            }
             let unwritable = matches!(source.code(), Some(400 | 413 | 422));
             if unwritable && !source.is_other_object() {
                 record_events_only(context, job, &events, now).await;
@@ -71,16 +80,62 @@ pub(crate) async fn report(
             return Err(Error::Report { source });
         }
     };
-    let before = (dialect.recorded)(whole);
     let written_whole = written.whole(&context.resource);
     note_dropped(context, &status, &written_whole["status"]);
-    let after = (dialect.recorded)(&written_whole);
-    count(context, &before, &after);
-    for event in &events {
+    announce(
+        context,
+        dialect,
+        &written,
+        [whole, &written_whole],
+        &events,
+        now,
+    )
+    .await;
+    Ok(ReportOutcome::Written(written))
+}
+
+/// Counts and announces what a write changed, from the job before to the job after it.
+async fn announce(
+    context: &Context,
+    dialect: &Dialect,
+    job: &UserJob,
+    [before, after]: [&Value; 2],
+    events: &[Event],
+    now: Timestamp,
+) {
+    count(
+        context,
+        &(dialect.recorded)(before),
+        &(dialect.recorded)(after),
+    );
+    for event in events {
         tracing::info!(reason = event.reason, "{}", event.message);
     }
-    events::record(&context.api, &written, &context.resource, &events, now).await;
-    Ok(ReportOutcome::Written(written))
+    events::record(&context.api, job, &context.resource, events, now).await;
+}
+
+/// The API server may carry out a write whose answer is lost. Then the stored status is as it should be,
+/// and nothing else would ever tell of it.
+async fn announce_unanswered(
+    context: &Context,
+    dialect: &Dialect,
+    job: &UserJob,
+    whole: &Value,
+    now: Timestamp,
+) {
+    let newer = |write: &mut UnansweredWrite| job.version() > write.version;
+    let write = context
+        .memory
+        .with(job.uid(), |memory| memory.unanswered.take_if(newer));
+    let stored = whole.get("status").unwrap_or(&Value::Null);
+    let is_stored = |status: &Value| {
+        let change = merge::patch(stored, status);
+        change.is_none_or(|change| would_be_dropped(context, &change))
+    };
+    if let Some(write) = write.filter(|write| is_stored(&write.status)) {
+        let jobs = [&write.before, whole];
+        announce(context, dialect, job, jobs, &write.events, now).await;
+    }
 }
 
 /// Whether the API server would store nothing of this change. Writing it would change nothing and be
@@ -151,6 +206,7 @@ async fn write(
     let text = context.api.merge(target, Some("status"), &patch).await?;
     let written = UserJob::read(&text)?;
     context.memory.with(job.uid(), |memory| {
+        memory.unanswered = None;
         memory.written = Some(Arc::clone(&written));
         memory.written_at = Some(Instant::now());
         memory.pace.written(urgency);
