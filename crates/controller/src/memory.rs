@@ -147,6 +147,11 @@ impl Memory {
         }
     }
 
+    /// A pass over the job has begun, and the job is not gone.
+    pub(crate) fn is_known(&self, uid: &str) -> bool {
+        lock(&self.jobs).contains_key(uid)
+    }
+
     /// The job is gone.
     pub(crate) fn forget(&self, uid: &str, job: &ObjectKey) {
         lock(&self.jobs).remove(uid);

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::memory::Memory;
+
 /// What the text is, for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -125,8 +127,12 @@ impl Metrics {
             .inc();
     }
 
-    /// A job has this launcher.
-    pub(crate) fn show_launcher(&self, job: &Owner, launcher: &str) {
+    /// A job has this launcher. A pass may still run when its job is deleted, and a series that it would
+    /// show then would never go.
+    pub(crate) fn show_launcher(&self, memory: &Memory, job: &Owner, launcher: &str) {
+        if !memory.is_known(&job.uid) {
+            return;
+        }
         let labels = JobInfo::new(&job.namespace, launcher);
         self.job_info.get_or_create(&labels).set(1);
         self.launchers().insert(job.uid.clone(), labels);
@@ -156,13 +162,16 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ObjectKey;
 
     #[test]
     fn dashboards_find_the_names_they_know() {
         let metrics = Metrics::new();
         metrics.jobs_created.inc();
         let job = planner::fixtures::job("ring");
-        metrics.show_launcher(&job.owner, &job.names.launcher);
+        let memory = Memory::default();
+        memory.begin(&job.owner.uid);
+        metrics.show_launcher(&memory, &job.owner, &job.names.launcher);
         metrics.count_error("apply");
         let text = metrics.text();
         for line in [
@@ -179,6 +188,21 @@ mod tests {
             );
         }
         metrics.hide_launcher(&job.owner.uid);
+        assert!(!metrics.text().contains("ring-launcher"));
+    }
+
+    #[test]
+    fn c15_a_pass_that_outlives_its_job_leaves_no_series() {
+        let (metrics, memory) = (Metrics::new(), Memory::default());
+        let job = planner::fixtures::job("ring");
+        memory.begin(&job.owner.uid);
+        let show = || metrics.show_launcher(&memory, &job.owner, &job.names.launcher);
+        show();
+        assert!(metrics.text().contains("ring-launcher"));
+        let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
+        memory.forget(&job.owner.uid, &key);
+        metrics.hide_launcher(&job.owner.uid);
+        show();
         assert!(!metrics.text().contains("ring-launcher"));
     }
 }

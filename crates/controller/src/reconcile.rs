@@ -169,7 +169,7 @@ async fn converge(
         if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
-                .show_launcher(&job.owner, &job.names.launcher);
+                .show_launcher(&context.memory, &job.owner, &job.names.launcher);
         }
         let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
         context.pending.rest(&key, observed.workers.len());
