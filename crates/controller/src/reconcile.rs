@@ -60,8 +60,8 @@ pub(crate) async fn reconcile(
     Ok(requeue_after.map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
-/// Without a list, nothing may be concluded or done. The status of a new job shows why it does not
-/// start; other jobs keep the status that they have.
+/// Without a list, nothing may be concluded or done. The status of a job that is not over says so; the
+/// rest of a status that was written before stands.
 async fn report_unlisted(
     context: &Context,
     stored: Arc<UserJob>,
@@ -69,10 +69,11 @@ async fn report_unlisted(
 ) -> Result<Requeue, Error> {
     let whole = stored.whole(&context.resource);
     let dialect = context.served.dialect_of(&whole);
-    let is_new = !(dialect.managed_elsewhere)(&whole)
+    let recorded = (dialect.recorded)(&whole);
+    let concerned = !(dialect.managed_elsewhere)(&whole)
         && stored.metadata.deletion_timestamp.is_none()
-        && !(dialect.recorded)(&whole).seen;
-    if is_new && let Ok(job) = (dialect.lower)(&whole) {
+        && recorded.outcome.is_none();
+    if concerned && let Ok(job) = (dialect.lower)(&whole) {
         let now = context.now();
         let mut observed = Observed::alone(job, context.site.clone(), now);
         observed.refused.push(Refusal {
@@ -83,7 +84,10 @@ async fn report_unlisted(
             retry_at: now + UNLISTED_RETRY,
         });
         let status = planner::plan(&observed).status;
-        let finding = Finding::Planned(&status);
+        let finding = match recorded.seen {
+            true => Finding::Unseen(&status),
+            false => Finding::Planned(&status),
+        };
         report(context, dialect, &stored, &whole, &finding, now).await?; // client
     }
     Ok(Requeue::requeue(UNLISTED_RETRY))

@@ -119,6 +119,9 @@ pub enum Finding<'a> {
     Invalid(&'a [FieldError]),
     /// It was planned.
     Planned(&'a planner::Status),
+    /// The operator cannot see what exists for it. Only the reason and the message of this are known;
+    /// everything else that its status says stands.
+    Unseen(&'a planner::Status),
 }
 
 /// A status to write and events to announce with it.

@@ -110,6 +110,18 @@ impl StatusContext<'_> {
         muster
     }
 
+    /// Of a job of which nothing but the reason and the message is known.
+    pub(crate) fn unseen(&self, status: &Status) -> Value {
+        let mut muster = match self.stored {
+            Value::Object(_) => self.stored.clone(),
+            _ => json!({"dialect": self.dialect}),
+        };
+        muster["reason"] = status.reason.map(Reason::as_str).into();
+        muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
+        muster["conditions"] = json!([self.accepted(obstacle(status))]);
+        muster
+    }
+
     fn accepted(&self, obstacle: Option<Obstacle<'_>>) -> Value {
         let (status, reason, message) = match obstacle {
             Some(obstacle) => ("False", obstacle.reason, obstacle.message),

@@ -90,6 +90,11 @@ impl Reporter {
                 draft.muster = context.invalid(&aggregate(errors));
                 (self.refuse)(&mut draft, errors);
             }
+            Finding::Unseen(_) if draft.is_over => {}
+            Finding::Unseen(known) => {
+                draft.muster = context.unseen(known);
+                draft.announce_obstacle(self.obstacle_reason);
+            }
             Finding::Planned(planned) => {
                 if !is_final {
                     draft.muster = context.planned(planned);

@@ -36,6 +36,8 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) enum Fate {
     /// It runs until it is stopped.
     Runs,
+    /// It runs until it is stopped, and exits with 0 then.
+    Yields,
     /// Its main container exits with this code as soon as it started.
     Exits(i32),
     /// The kubelet cannot mount its volumes.
@@ -329,10 +331,16 @@ fn carry_out(shared: &Shared, script: Script, order: Order, addresses: &mut u32)
             match script(&pod) {
                 _ if init => shared.report(exited(pod, container, 0)),
                 Fate::Exits(code) => shared.report(exited(pod, container, code)),
-                Fate::Runs | Fate::NeverStarts => {}
+                Fate::Runs | Fate::Yields | Fate::NeverStarts => {}
             }
         }
-        Order::Stop { pod, container, .. } => shared.report(exited(pod, container, 143)),
+        Order::Stop { pod, container, .. } => {
+            let code = match script(&pod) {
+                Fate::Yields => 0,
+                Fate::Runs | Fate::Exits(_) | Fate::NeverStarts => 143,
+            };
+            shared.report(exited(pod, container, code));
+        }
         Order::Refresh { .. } | Order::Release { .. } => {}
     }
 }

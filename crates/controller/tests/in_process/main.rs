@@ -10,4 +10,5 @@ mod faults;
 mod jobs;
 mod observe;
 mod report;
+mod verdicts;
 mod watch;

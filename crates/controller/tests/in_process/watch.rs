@@ -135,7 +135,7 @@ async fn a_kind_that_may_not_be_watched_is_named_in_the_status_of_new_jobs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_runs_keeps_its_status_while_a_kind_may_not_be_watched() {
+async fn c15_a_job_that_runs_says_that_a_kind_may_not_be_watched_and_keeps_the_rest() {
     let mut cluster = Cluster::new(all_run);
     cluster.start_operator();
     cluster.submit(mpi_job("seen")).await;
@@ -147,7 +147,33 @@ async fn a_job_that_runs_keeps_its_status_while_a_kind_may_not_be_watched() {
         cluster.faults.inject(line, usize::MAX, fault);
     }
     cluster.start_operator();
+    let told = |job: &kube::api::DynamicObject| {
+        let message = &job.data["status"]["muster"]["message"];
+        message.to_string().contains("pods is forbidden")
+    };
+    cluster
+        .until_job("seen", "the missing right in its status", told)
+        .await;
     cluster.pass(120).await;
     let after = cluster.jobs().get("seen").await.expect("the job exists");
-    assert_eq!(after.data["status"], before.data["status"]);
+    let without_muster = |job: &kube::api::DynamicObject| {
+        let mut status = job.data["status"].clone();
+        status["muster"].take();
+        status
+    };
+    assert_eq!(without_muster(&after), without_muster(&before));
+    assert_eq!(after.data["status"]["muster"]["phase"], "Running");
+    assert_eq!(
+        cluster.faults.calls("POST pods").len(),
+        2,
+        "nothing is done"
+    );
+
+    cluster.faults.heal();
+    let healed = |job: &kube::api::DynamicObject| {
+        let muster = &job.data["status"]["muster"];
+        muster["conditions"][0]["status"] == "True"
+            && muster["message"] == "launcher and workers run"
+    };
+    cluster.until_job("seen", "its old status", healed).await;
 }

@@ -6,7 +6,7 @@ use planner::{Reason, Status};
 use serde_json::{Value, json};
 
 use crate::found::{
-    CREATED_EVENT, Stored, blocked, clock, count, events, running, suspended, waiting,
+    CREATED_EVENT, Stored, blocked, clock, count, ended, events, running, suspended, waiting,
 };
 
 #[test]
@@ -211,6 +211,48 @@ fn an_invalid_job_is_told_so_in_its_status_and_by_one_event() {
         [CREATED_EVENT],
         "it counts as created once it is valid"
     );
+}
+
+#[test]
+fn c15_a_job_that_cannot_be_seen_says_so_and_keeps_what_is_known() {
+    let mut job = Stored::new();
+    job.step(&running(), clock(0));
+    let before = job.status().clone();
+    let blind = Status {
+        reason: Some(Reason::Refused),
+        message: "pods is forbidden".to_owned(),
+        ..waiting()
+    };
+    let report = job.find(&Finding::Unseen(&blind), clock(5));
+    assert_eq!(
+        events(&report),
+        ["Warning MPIJobFailed pods is forbidden"],
+        "it is said once"
+    );
+    let mut status = job.status().clone();
+    let muster = status["muster"].take();
+    assert_eq!(
+        (&muster["phase"], &muster["reason"]),
+        (&json!("Running"), &json!("Refused"))
+    );
+    assert_eq!(muster["conditions"][0]["status"], "False");
+    let mut known = before.clone();
+    known["muster"] = Value::Null;
+    assert_eq!(status, known, "all else stands");
+    let again = job.find(&Finding::Unseen(&blind), clock(50));
+    assert_eq!(
+        (again.urgency, events(&again).len()),
+        (Urgency::Unchanged, 0)
+    );
+
+    job.step(&running(), clock(60));
+    assert_eq!(job.status()["muster"]["phase"], "Running");
+    assert_eq!(job.status()["muster"]["conditions"][0]["status"], "True");
+
+    job.step(&ended(planner::Verdict::Succeeded, clock(70)), clock(70));
+    let over = job.status().clone();
+    job.find(&Finding::Unseen(&blind), clock(80));
+    assert_eq!(*job.status(), over, "an end is final");
 }
 
 #[test]
