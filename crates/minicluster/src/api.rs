@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+pub(crate) mod admission;
 pub(crate) mod convert;
 pub(crate) mod delete;
 pub(crate) mod discovery;
@@ -16,18 +17,17 @@ pub(crate) mod present;
 pub(crate) mod request;
 pub(crate) mod rules;
 pub(crate) mod select;
-pub(crate) mod status;
-pub(crate) mod store;
 pub(crate) mod subresources;
 pub(crate) mod table;
 pub(crate) mod watch;
 pub(crate) mod write;
 
-use crate::kinds::Resource;
-use crate::{Answer, Cluster};
+use crate::Cluster;
+use crate::pod_ref::PodRef;
+use crate::resource::Resource;
+use crate::status::Refusal;
+use crate::store::Key;
 use request::{Form, Params, Target};
-use status::Refusal;
-use store::Key;
 
 /// A request about objects of one kind.
 #[derive(Clone, Debug)]
@@ -47,6 +47,40 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
 }
 
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// All of it.
+    Whole(http::Response<Vec<u8>>),
+    /// 200, and then what [`crate::Cluster::follow`] says, as long as it says something.
+    Watch(Box<watch::Watch>),
+    /// 200, and then what the container wrote: the runner knows.
+    Log(LogQuery),
+}
+
+/// A question for a container's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogQuery {
+    /// The pod.
+    pub pod: PodRef,
+    /// Which of its containers.
+    pub container: String,
+    /// Go on as long as the container runs.
+    pub follow: bool,
+    /// Of the container's life before this one.
+    pub previous: bool,
+    /// Begin each line with its time.
+    pub timestamps: bool,
+    /// Only the last so many lines.
+    pub tail_lines: Option<u64>,
+    /// Only what was written in the last so many seconds.
+    pub since_seconds: Option<u64>,
+    /// Only what was written since.
+    pub since: Option<Timestamp>,
+    /// No more than so many bytes.
+    pub limit_bytes: Option<u64>,
+}
+
 /// What a verb came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -57,7 +91,7 @@ pub(crate) enum Outcome {
     /// Text already written.
     Written(u16, Vec<u8>),
     Watch(Box<watch::Watch>),
-    Log(crate::LogQuery),
+    Log(LogQuery),
 }
 
 impl Call {
@@ -189,7 +223,7 @@ impl Cluster {
                 http::Method::PUT => "UpdateOptions",
                 _ => "PatchOptions",
             };
-            let cause = status::Cause::too_long("fieldManager", 128);
+            let cause = crate::status::Cause::too_long("fieldManager", 128);
             return Err(Refusal::invalid("meta.k8s.io", options, "", vec![cause]));
         }
         if let Some(said) = call
@@ -267,12 +301,12 @@ fn refuse(refusal: &Refusal, warnings: &[String]) -> Answer {
 
 /// The answer to a deletion that left nothing behind.
 pub(crate) fn success(call: &Call, uid: &str) -> Value {
-    let details = status::Details {
+    let details = crate::status::Details {
         name: call.name.clone(),
         group: call.resource.group.clone(),
         kind: call.resource.plural.clone(),
         uid: uid.to_owned(),
-        ..status::Details::default()
+        ..crate::status::Details::default()
     };
     json!({
         "kind": "Status",

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::status::{Cause, Refusal};
 use crate::schema::Schema;
 use crate::schema::format;
+use crate::status::{Cause, Refusal};
 
 pub(crate) mod fields;
 pub(crate) mod typed;

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::api::status::Cause;
-use crate::kinds::Resource;
+use crate::resource::Resource;
+use crate::status::Cause;
 
 pub(crate) mod defaults;
 pub(crate) mod definition;
@@ -52,23 +52,4 @@ pub(crate) fn validate(resource: &Resource, object: &Value, before: Option<&Valu
         _ => {}
     }
     causes
-}
-
-/// An empty list for a missing or odd value.
-pub(crate) fn items(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The text, or nothing.
-pub(crate) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-/// Sets a field that is missing.
-pub(crate) fn fill(object: &mut Value, field: &str, value: impl Into<Value>) {
-    if let Some(fields) = object.as_object_mut()
-        && fields.get(field).is_none_or(Value::is_null)
-    {
-        fields.insert(field.to_owned(), value.into());
-    }
 }

@@ -7,20 +7,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::api::Call;
 use crate::api::request::{Form, Params};
-use crate::api::status::Refusal;
-use crate::api::store::{Key, KindId, Store};
-use crate::api::watch::Watch;
-use crate::builtin::text;
+use crate::api::{Answer, Call};
 use crate::garbage::Garbage;
 use crate::jobs::Jobs;
 use crate::kinds::Kinds;
 use crate::kubelet::machine::Kubelet;
-use crate::kubelet::{Order, PodRef, PodReport};
+use crate::kubelet::{Order, PodReport};
 use crate::scheduler::Scheduler;
 use crate::schema::format;
 use crate::seed::Seed;
+use crate::status::Refusal;
+use crate::store::{Key, KindId, Store};
+use crate::value::text;
 
 /// How a cluster begins.
 #[derive(Clone, Debug)]
@@ -56,40 +55,6 @@ pub struct NodeConfig {
     pub extended: Vec<(String, String)>,
     /// Pods at a time.
     pub pods: u32,
-}
-
-/// A question for a container's output.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogQuery {
-    /// The pod.
-    pub pod: PodRef,
-    /// Which of its containers.
-    pub container: String,
-    /// Go on as long as the container runs.
-    pub follow: bool,
-    /// Of the container's life before this one.
-    pub previous: bool,
-    /// Begin each line with its time.
-    pub timestamps: bool,
-    /// Only the last so many lines.
-    pub tail_lines: Option<u64>,
-    /// Only what was written in the last so many seconds.
-    pub since_seconds: Option<u64>,
-    /// Only what was written since.
-    pub since: Option<Timestamp>,
-    /// No more than so many bytes.
-    pub limit_bytes: Option<u64>,
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub enum Answer {
-    /// All of it.
-    Whole(http::Response<Vec<u8>>),
-    /// 200, and then what [`Cluster::follow`] says, as long as it says something.
-    Watch(Box<Watch>),
-    /// 200, and then what the container wrote: the runner knows.
-    Log(LogQuery),
 }
 
 /// A Kubernetes in a value.

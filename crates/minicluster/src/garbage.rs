@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::Cluster;
 use crate::api::delete::{FOREGROUND, ORPHAN, Options, Propagation, key_of};
-use crate::api::rules::set_or_remove;
-use crate::api::store::{Change, Key, KindId, Store, uid};
 use crate::apply::{Managed, Writer};
-use crate::builtin::{items, text};
+use crate::store::{Change, Key, KindId, Store, uid};
+use crate::value::set_or_remove;
+use crate::value::{items, text};
 
 /// What the collector still has to look at.
 #[derive(Clone, Debug, Default)]

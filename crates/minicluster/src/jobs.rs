@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::api::delete::{Options, Propagation};
-use crate::api::rules::set_or_remove;
-use crate::api::store::{Change, Key, KindId, uid};
-use crate::builtin::{items, text};
 use crate::schema::format;
+use crate::store::{Change, Key, KindId, uid};
+use crate::value::set_or_remove;
+use crate::value::{items, text};
 use crate::{Cluster, conditions};
 
 /// First wait before a failed pod is replaced; it doubles with each failure.

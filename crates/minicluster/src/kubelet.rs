@@ -14,16 +14,7 @@ pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod status;
 
-/// Which pod. A pod that is deleted and recreated under its old name has another `uid`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodRef {
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
-}
+pub use crate::pod_ref::PodRef;
 
 /// What the runner must do. Orders about one pod come in the order in which they must be obeyed.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,23 +129,6 @@ pub enum PodReport {
         /// after a while. Otherwise the container counts as exited with code 128.
         retry: bool,
     },
-}
-
-impl PodRef {
-    /// Of a stored Pod.
-    pub fn of(pod: &Value) -> Self {
-        let text = |field: &str| {
-            pod["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        Self {
-            namespace: text("namespace"),
-            name: text("name"),
-            uid: text("uid"),
-        }
-    }
 }
 
 impl Order {

@@ -15,7 +15,6 @@
 //! assert_eq!(answer.status(), 200);
 //! ```
 
-mod admission;
 mod api;
 mod apply;
 mod builtin;
@@ -27,11 +26,17 @@ mod kinds;
 pub mod kubelet;
 mod names;
 mod patch;
+mod pod_ref;
+mod resource;
 mod scheduler;
 mod schema;
 mod seed;
 #[cfg(feature = "service")]
 pub mod service;
+mod status;
+mod store;
+mod value;
 
 pub use api::watch::{Next, Watch};
-pub use cluster::{Answer, Cluster, Config, LogQuery, NodeConfig};
+pub use api::{Answer, LogQuery};
+pub use cluster::{Cluster, Config, NodeConfig};

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::api::store::{Change, Key};
-use crate::builtin::{items, text};
 use crate::schema::format;
+use crate::store::{Change, Key};
+use crate::value::{items, text};
 use crate::{Cluster, conditions};
 
 /// Amounts by resource, in billionths.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::schema::{defaulting, pruning};
 
 /// Fields of an event: in `events.k8s.io`, and as stored.

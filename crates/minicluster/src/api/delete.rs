@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::status::Refusal;
-use super::store::{Key, KindId};
 use super::{Call, Outcome, present, request, success};
 use crate::Cluster;
-use crate::builtin::{items, text};
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::schema::format;
+use crate::status::Refusal;
+use crate::store::{Key, KindId};
+use crate::value::{items, text};
 
 /// Finalizers of the garbage collector.
 pub(crate) const ORPHAN: &str = "orphan";
@@ -66,7 +66,7 @@ impl Options {
             ("", None) => None,
             (other, _) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"].map(Value::from);
-                let cause = super::status::Cause::unsupported(
+                let cause = crate::status::Cause::unsupported(
                     "propagationPolicy",
                     &json!(other),
                     &supported,
@@ -281,7 +281,7 @@ fn check(resource: &Resource, key: &Key, object: &Value, options: &Options) -> R
                 "UID" => ". The object might have been deleted and then recreated",
                 _ => ". The object might have been modified",
             });
-            let of = super::status::Of {
+            let of = crate::status::Of {
                 group: &resource.group,
                 plural: &resource.kind,
             };
@@ -323,7 +323,7 @@ fn propagate(resource: &Resource, object: &mut Value, options: &Options) {
     } else {
         Value::Array(finalizers)
     };
-    super::rules::set_or_remove(&mut object["metadata"], "finalizers", &list);
+    crate::value::set_or_remove(&mut object["metadata"], "finalizers", &list);
 }
 
 /// How long a pod may take to stop.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{openapi, whole};
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::{Answer, Cluster};
 
 const VERBS: [&str; 8] = [

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::select::Selector;
-use super::status::Refusal;
-use super::store::{Key, TooOld};
 use super::{Call, Outcome, present};
 use crate::Cluster;
-use crate::builtin::text;
+use crate::status::Refusal;
+use crate::store::{Key, TooOld};
+use crate::value::text;
 
 const TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list \
     result. You can start a new list without the continue parameter, or use the continue token in \

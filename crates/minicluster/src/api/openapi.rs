@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::builtin::types::TYPES;
-use crate::kinds::{Kinds, Resource};
+use crate::kinds::Kinds;
+use crate::resource::Resource;
 
 const PREFIX: &str = "#/components/schemas/";
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::rules::set_or_remove;
-use super::status::{Cause, Refusal};
 use super::write::writer;
 use super::{Call, Outcome, convert, request};
 use crate::Cluster;
 use crate::apply::{Managed, typed};
-use crate::builtin::text;
 use crate::patch::{self, json::Failure, strategic};
 use crate::schema::go;
+use crate::status::{Cause, Refusal};
+use crate::value::set_or_remove;
+use crate::value::text;
 
 impl Cluster {
     pub(crate) fn patch(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {

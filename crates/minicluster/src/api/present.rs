@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::Form;
 use super::{Call, convert, table as tables};
-use crate::kinds::Resource;
+use crate::resource::Resource;
 
 /// An object without the fields that say its kind.
 struct Bare<'a>(&'a Value);
@@ -36,7 +36,7 @@ pub(crate) fn object(resource: &Resource, object: &Arc<Value>, form: Form, call:
         Form::Whole => serde_json::to_vec(&convert::from_stored(resource, object)),
         Form::Metadata => serde_json::to_vec(&metadata(object)),
         Form::Table => {
-            let revision = super::store::revision_of(object);
+            let revision = crate::store::revision_of(object);
             serde_json::to_vec(&table(
                 call,
                 std::slice::from_ref(object),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::status::Refusal;
+use crate::status::Refusal;
 
 /// The parameters after the question mark.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::Call;
-use super::status::{Cause, Refusal};
-use crate::builtin::{self, text};
-use crate::kinds::Resource;
+use crate::builtin;
+use crate::resource::Resource;
+use crate::status::{Cause, Refusal};
+use crate::value::{items, set_or_remove, text};
 
 /// The object belongs where the request points.
 pub(crate) fn place(call: &Call, resource: &Resource, object: &mut Value) -> Result<(), Refusal> {
@@ -229,18 +230,6 @@ pub(crate) fn keep_server_fields(call: &Call, before: &Value, object: &mut Value
     }
 }
 
-/// Null means absent.
-pub(crate) fn set_or_remove(object: &mut Value, field: &str, value: &Value) {
-    let Some(fields) = object.as_object_mut() else {
-        return;
-    };
-    if value.is_null() {
-        fields.remove(field);
-    } else {
-        fields.insert(field.to_owned(), value.clone());
-    }
-}
-
 pub(crate) fn clear_status(resource: &Resource, object: &mut Value, now: &str) {
     if resource.custom.is_some() {
         set_or_remove(object, "status", &Value::Null);
@@ -251,7 +240,7 @@ pub(crate) fn clear_status(resource: &Resource, object: &mut Value, now: &str) {
         "Pod" => {
             let quality = builtin::defaults::quality(&object["spec"]);
             object["status"] = json!({"phase": "Pending", "qosClass": quality});
-            if !builtin::items(&object["spec"]["schedulingGates"]).is_empty() {
+            if !items(&object["spec"]["schedulingGates"]).is_empty() {
                 let message = "Scheduling is blocked due to non-empty scheduling gates";
                 let why = Some(("SchedulingGated", message));
                 crate::conditions::set(&mut object["status"], "PodScheduled", "False", why, now);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::rules::set_or_remove;
-use super::status::{Cause, Refusal};
 use super::{Call, Outcome, request};
 use crate::api::delete::Options;
-use crate::builtin::{items, text};
-use crate::kubelet::PodRef;
+use crate::pod_ref::PodRef;
+use crate::status::{Cause, Refusal};
+use crate::value::set_or_remove;
+use crate::value::{items, text};
 use crate::{Cluster, LogQuery};
 
 impl Cluster {
@@ -137,7 +137,7 @@ impl Cluster {
         let bound = text(&before["spec"]["nodeName"]);
         if !bound.is_empty() {
             let why = format!("pod {} is already assigned to node \"{bound}\"", call.name);
-            let of = super::status::Of {
+            let of = crate::status::Of {
                 group: "",
                 plural: "pods/binding",
             };
@@ -160,7 +160,7 @@ impl Cluster {
     pub(crate) fn bind_pod(
         &mut self,
         now: jiff::Timestamp,
-        key: &super::store::Key,
+        key: &crate::store::Key,
         before: &Value,
         node: &str,
     ) {

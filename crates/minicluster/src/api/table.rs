@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::builtin::{items, text};
 use crate::conditions;
-use crate::kinds::Resource;
+use crate::resource::Resource;
+use crate::value::{items, text};
 
 /// The columns of a built-in kind. `kubectl get` shows those with a star for `-o wide` only.
 fn known(resource: &Resource) -> &'static str {

@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::select::Selector;
-use super::status::Refusal;
-use super::store::{Event, TooOld};
 use super::{Call, Outcome, present};
 use crate::Cluster;
+use crate::status::Refusal;
+use crate::store::{Event, TooOld};
 
 /// Between two bookmarks of a quiet watch.
 const BOOKMARK_SECS: i64 = 60;
@@ -57,7 +57,7 @@ impl Cluster {
         let current = self.store.revision();
         let initial = call.params.flag("sendInitialEvents");
         if initial && call.params.text("resourceVersionMatch") != "NotOlderThan" {
-            let cause = super::status::Cause::forbidden(
+            let cause = crate::status::Cause::forbidden(
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             );

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admission;
 use super::rules::{
     check_type, check_versions, clear_status, complain, keep_server_fields, place, spec_changed,
 };
-use super::status::{Cause, Refusal};
-use super::store::Key;
 use super::{Call, Outcome, convert, request};
+use crate::Cluster;
 use crate::apply::{Managed, Writer, same_but_times};
-use crate::builtin::{self, text};
-use crate::kinds::Resource;
+use crate::builtin;
+use crate::resource::Resource;
 use crate::schema::{defaulting, format, go, pruning, validation};
-use crate::{Cluster, admission};
+use crate::status::{Cause, Refusal};
+use crate::store::Key;
+use crate::value::{items, text};
 
 /// Paths that a write to the object itself, or to its status, never changes.
 const STATUS: &[&[&str]] = &[&["status"]];
@@ -335,9 +337,9 @@ impl Cluster {
     pub(crate) fn settle(&mut self, key: &Key, object: Value) -> Arc<Value> {
         let metadata = &object["metadata"];
         let over = !metadata["deletionTimestamp"].is_null()
-            && builtin::items(&metadata["finalizers"]).is_empty()
+            && items(&metadata["finalizers"]).is_empty()
             && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-            && builtin::items(&object["spec"]["finalizers"]).is_empty();
+            && items(&object["spec"]["finalizers"]).is_empty();
         if over {
             // It goes as it was stored last, with this change told to the sender alone.
             self.erase(key);

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{fill, items, text};
+use crate::value::{fill, items, text};
 
 /// A Pod.
 pub(crate) fn pod(object: &mut Value) {

@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults, fill, items, text};
-use crate::api::status::Cause;
+use super::defaults;
+use crate::status::Cause;
+use crate::value::{fill, items, text};
 
 /// Fills in what a user left out.
 pub(crate) fn default(object: &mut Value) {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults, fill, items, pod, text};
-use crate::api::status::Cause;
+use super::{defaults, pod};
+use crate::status::Cause;
+use crate::value::{fill, items, text};
 
 /// Fills in what a user left out.
 pub(crate) fn default(object: &mut Value) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{items, text};
-use crate::api::status::Cause;
-use crate::kinds::Resource;
 use crate::names;
+use crate::resource::Resource;
+use crate::status::Cause;
+use crate::value::{items, text};
 
 /// What is wrong with the metadata of an object.
 pub(crate) fn validate(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{items, metadata, text};
-use crate::api::status::Cause;
+use super::metadata;
 use crate::names;
 use crate::schema::format;
+use crate::status::Cause;
+use crate::value::{items, text};
 
 /// A Pod.
 pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {

@@ -5,8 +5,9 @@ use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Value, json};
 
-use super::{defaults, fill, items, pod, text};
-use crate::api::status::Cause;
+use super::{defaults, pod};
+use crate::status::Cause;
+use crate::value::{fill, items, text};
 
 /// A StatefulSet.
 pub(crate) fn default_stateful_set(object: &mut Value) {

@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::api::store::KindId;
-use crate::kinds::Resource;
+use crate::resource::Resource;
 use crate::schema::{Loader, Schema};
+use crate::store::KindId;
 
 /// As text, for the tests.
 pub(crate) const DOCUMENT: &str = include_str!("types.json");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::builtin::{items, text};
+use crate::value::{items, text};
 
 /// First wait before a container that crashed again is started.
 const BACKOFF_SECS: i64 = 10;

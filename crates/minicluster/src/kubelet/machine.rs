@@ -11,9 +11,9 @@ use super::life::{End, Life, Lives, State, later};
 use super::{Order, PodRef, PodReport, status};
 use crate::Cluster;
 use crate::api::delete::Options;
-use crate::api::store::{Change, Key, KindId};
-use crate::builtin::text;
 use crate::schema::format;
+use crate::store::{Change, Key, KindId};
+use crate::value::text;
 
 /// The node's memory of its pods.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::life::{Container, End, Life, State};
-use crate::builtin::{defaults, items, text};
+use crate::builtin::defaults;
 use crate::conditions;
 use crate::schema::format::seconds;
+use crate::value::{items, text};
 
 /// The status to store; `node_ip` is the node's address.
 pub(crate) fn compose(pod: &Value, life: &Life, node_ip: &str, now: &str) -> Value {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use kube_cel::{CompiledSchema, Validator, compile_schema};
 use serde_json::Value;
 
-use crate::api::status::Cause;
+use crate::status::Cause;
 
 /// The compiled rules of one version of a kind.
 pub(crate) struct Rules {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{Kind, Limits, ListKind, Schema};
-use crate::api::status::Cause;
+use crate::status::Cause;
 
 /// Everything that is wrong below `value`.
 pub(crate) fn check(value: &Value, schema: &Schema, path: &str, causes: &mut Vec<Cause>) {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::Cluster;
 use crate::api::Call;
-use crate::api::status::{Cause, Refusal};
-use crate::api::store::{Key, KindId};
-use crate::builtin::{self, fill, items, text};
+use crate::builtin;
+use crate::status::{Cause, Refusal};
+use crate::store::{Key, KindId};
+use crate::value::{fill, items, text};
 
 /// Completes a new object, or refuses it.
 pub(crate) fn on_create(
@@ -152,7 +153,7 @@ impl Cluster {
         let namespaces = KindId::new("", "namespaces");
         let key = Key::new(&namespaces, "", &call.namespace);
         let Some(namespace) = self.store.get(&key) else {
-            let of = crate::api::status::Of {
+            let of = crate::status::Of {
                 group: "",
                 plural: "namespaces",
             };
