@@ -22,9 +22,9 @@ pub(crate) mod table;
 pub(crate) mod watch;
 pub(crate) mod write;
 
-use crate::Cluster;
 use crate::pod_ref::PodRef;
 use crate::resource::Resource;
+use crate::server::Server;
 use crate::status::Refusal;
 use crate::store::Key;
 use request::{Form, Params, Target};
@@ -111,7 +111,7 @@ impl Call {
     }
 }
 
-impl Cluster {
+impl Server {
     /// Answers a request.
     pub(crate) fn answer(&mut self, now: Timestamp, request: http::Request<Vec<u8>>) -> Answer {
         let path = request.uri().path().to_owned();

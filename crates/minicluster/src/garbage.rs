@@ -8,9 +8,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::Cluster;
 use crate::api::delete::{FOREGROUND, ORPHAN, Options, Propagation, key_of};
 use crate::apply::{Managed, Writer};
+use crate::server::Server;
 use crate::store::{Change, Key, KindId, Store, uid};
 use crate::value::set_or_remove;
 use crate::value::{items, text};
@@ -62,23 +62,23 @@ impl Garbage {
             }
         }
     }
-}
 
-impl Cluster {
     /// Deletes what nobody owns any more.
-    pub(crate) fn collect_garbage(&mut self, now: Timestamp) {
-        let garbage = std::mem::take(&mut self.garbage);
+    pub(crate) fn run(&mut self, server: &mut Server, now: Timestamp) {
+        let garbage = std::mem::take(self);
         for key in garbage.dependents {
-            self.collect_dependent(now, &key);
+            server.collect_dependent(now, &key);
         }
         for key in garbage.owners {
-            self.release_owner(now, &key);
+            server.release_owner(now, &key);
         }
         for name in garbage.namespaces {
-            self.end_namespace(now, &name);
+            server.end_namespace(now, &name);
         }
     }
+}
 
+impl Server {
     /// An object goes when none of its owners is there; owners that are gone are struck out.
     fn collect_dependent(&mut self, now: Timestamp, key: &Key) {
         let Some(object) = self.store.get(key).cloned() else {
@@ -232,13 +232,6 @@ impl Cluster {
             let mut object = (*namespace).clone();
             set_or_remove(&mut object["spec"], "finalizers", &Value::Null);
             self.settle(&key, object);
-        }
-    }
-
-    /// Deletes an object of any kind; one that is gone already is none of our business.
-    pub(crate) fn delete_any(&mut self, now: Timestamp, key: &Key, options: &Options) {
-        if let Some(resource) = self.kinds.of_id(&key.kind).cloned() {
-            drop(self.delete_object(now, &resource, key, options));
         }
     }
 }

@@ -8,11 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::api::delete::{Options, Propagation};
+use crate::conditions;
 use crate::schema::format;
+use crate::server::Server;
 use crate::store::{Change, Key, KindId, uid};
 use crate::value::set_or_remove;
 use crate::value::{items, text};
-use crate::{Cluster, conditions};
 
 /// First wait before a failed pod is replaced; it doubles with each failure.
 const BACKOFF_SECS: i64 = 10;
@@ -108,12 +109,12 @@ fn is_finished(status: &Value) -> bool {
     conditions::is_true(status, "Complete") || conditions::is_true(status, "Failed")
 }
 
-impl Cluster {
+impl Jobs {
     /// Looks at Jobs that changed or whose time has come.
-    pub(crate) fn run_jobs(&mut self, now: Timestamp) {
-        self.jobs.wake_due(now);
-        for key in std::mem::take(&mut self.jobs.dirty) {
-            let Some(job) = self.store.get(&key).cloned() else {
+    pub(crate) fn run(&mut self, server: &mut Server, now: Timestamp) {
+        self.wake_due(now);
+        for key in std::mem::take(&mut self.dirty) {
+            let Some(job) = server.store.get(&key).cloned() else {
                 continue;
             };
             let manager = &job["spec"]["managedBy"];
@@ -121,15 +122,15 @@ impl Cluster {
                 continue;
             }
             if is_finished(&job["status"]) {
-                self.expire(now, &key, &job);
+                self.expire(server, now, &key, &job);
             } else if job["metadata"]["deletionTimestamp"].is_null() {
-                self.sync_job(now, &key, &job);
+                self.sync_job(server, now, &key, &job);
             }
         }
     }
 
     /// A finished Job may have a time to live.
-    fn expire(&mut self, now: Timestamp, key: &Key, job: &Value) {
+    fn expire(&mut self, server: &mut Server, now: Timestamp, key: &Key, job: &Value) {
         let Some(ttl) = job["spec"]["ttlSecondsAfterFinished"].as_i64() else {
             return;
         };
@@ -139,7 +140,7 @@ impl Cluster {
             .find_map(|one| at(&one["lastTransitionTime"]));
         let due = later(over.unwrap_or(now), ttl);
         if due > now {
-            self.jobs.timers.insert(key.clone(), due);
+            self.timers.insert(key.clone(), due);
             return;
         }
         let options = Options {
@@ -147,10 +148,10 @@ impl Cluster {
             uid: Some(uid(job).to_owned()),
             ..Options::default()
         };
-        self.delete_any(now, key, &options);
+        server.delete_any(now, key, &options);
     }
 
-    fn pods_of(&mut self, job: &Value) -> Pods {
+    fn pods_of(&mut self, server: &Server, job: &Value) -> Pods {
         let mut pods = Pods {
             active: Vec::new(),
             terminating: 0,
@@ -161,9 +162,9 @@ impl Cluster {
         };
         // A pod that is being deleted has failed already, where the Job says so.
         let waits = job["spec"]["podReplacementPolicy"] == "Failed";
-        let keys: Vec<Key> = self.store.dependents(uid(job)).cloned().collect();
+        let keys: Vec<Key> = server.store.dependents(uid(job)).cloned().collect();
         for key in keys.into_iter().filter(|key| key.kind.is("/pods")) {
-            let Some(pod) = self.store.get(&key).cloned() else {
+            let Some(pod) = server.store.get(&key).cloned() else {
                 continue;
             };
             let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
@@ -192,19 +193,19 @@ impl Cluster {
             }
         }
         pods.ended
-            .extend(self.jobs.lost.remove(uid(job)).unwrap_or_default());
+            .extend(self.lost.remove(uid(job)).unwrap_or_default());
         pods
     }
 
-    fn sync_job(&mut self, now: Timestamp, key: &Key, job: &Arc<Value>) {
-        let mut pods = self.pods_of(job);
+    fn sync_job(&mut self, server: &mut Server, now: Timestamp, key: &Key, job: &Arc<Value>) {
+        let mut pods = self.pods_of(server, job);
         let mut status = job["status"].clone();
         let time = format::seconds(now);
         let (mut succeeded, mut failed) = (
             status["succeeded"].as_i64().unwrap_or(0),
             status["failed"].as_i64().unwrap_or(0),
         );
-        let counted = self.jobs.counted.entry(uid(job).to_owned()).or_default();
+        let counted = self.counted.entry(uid(job).to_owned()).or_default();
         for (pod, good) in std::mem::take(&mut pods.ended) {
             if counted.insert(pod) {
                 succeeded += i64::from(good);
@@ -239,8 +240,8 @@ impl Cluster {
                     uid: Some(uid(&object).to_owned()),
                     ..Options::default()
                 };
-                self.delete_any(now, &pod, &options);
-                pods.terminating -= usize::from(self.store.get(&pod).is_none());
+                server.delete_any(now, &pod, &options);
+                pods.terminating -= usize::from(server.store.get(&pod).is_none());
             }
         }
         if succeeding {
@@ -251,86 +252,85 @@ impl Cluster {
             suspend(&mut status, &time);
         } else {
             resume(&mut status, &time);
-            wake = self.replace_pods(now, key, job, &mut pods, succeeded, failed);
+            wake = replace_pods(server, now, key, job, &mut pods, succeeded, failed);
         }
         let deadline = spec["activeDeadlineSeconds"]
             .as_i64()
             .filter(|_| !suspended && !failing);
         let due = deadline.and_then(|secs| Some(later(at(&status["startTime"])?, secs)));
         if let Some(at) = [wake, due].into_iter().flatten().min() {
-            self.jobs.timers.insert(key.clone(), at);
+            self.timers.insert(key.clone(), at);
         }
         count(&mut status, &pods, succeeded, failed);
         // Our own deletions may have changed the Job's neighbours, never the Job.
         if status != job["status"] {
             let mut object = (**job).clone();
             object["status"] = status;
-            self.store.put(key, object);
+            server.store.put(key, object);
         }
     }
+}
 
-    /// Creates what is missing; the answer is when to look again.
-    fn replace_pods(
-        &mut self,
-        now: Timestamp,
-        key: &Key,
-        job: &Value,
-        pods: &mut Pods,
-        succeeded: i64,
-        failed: i64,
-    ) -> Option<Timestamp> {
-        let spec = &job["spec"];
-        let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
-        let left = spec["completions"]
-            .as_i64()
-            .map_or(parallelism, |total| total - succeeded);
-        let mut wanted =
-            parallelism.min(left) - i64::try_from(pods.active.len()).unwrap_or(i64::MAX);
-        if spec["podReplacementPolicy"] == "Failed" {
-            wanted -= i64::try_from(pods.terminating).unwrap_or(i64::MAX);
-        }
-        if wanted <= 0 {
-            return None;
-        }
-        if let Some(last) = pods.last_failure.filter(|_| failed > 0) {
-            let doublings = u32::try_from(failed - 1).unwrap_or(0).min(10);
-            let due = later(last, (BACKOFF_SECS << doublings).min(BACKOFF_MAX_SECS));
-            if due > now {
-                return Some(due);
-            }
-        }
-        for _ in 0..wanted {
-            let name = format!("{}-{}", key.name, self.seed.suffix());
-            let pod = pod_of(job, &name);
-            match self.create_internal(
-                now,
-                ("", "v1", "pods"),
-                &key.namespace,
-                pod,
-                "kube-controller-manager",
-            ) {
-                Ok(pod) => {
-                    let said = format!("Created pod: {name}");
-                    self.say(
-                        now,
-                        job,
-                        "Normal",
-                        "SuccessfulCreate",
-                        &said,
-                        "job-controller",
-                    );
-                    let place = Key::new(&KindId::new("", "pods"), &key.namespace, &name);
-                    pods.active.push((place, pod));
-                }
-                Err(refusal) => {
-                    let said = format!("Error creating: {}", refusal.message);
-                    self.say(now, job, "Warning", "FailedCreate", &said, "job-controller");
-                    return Some(later(now, BACKOFF_SECS));
-                }
-            }
-        }
-        None
+/// Creates what is missing; the answer is when to look again.
+fn replace_pods(
+    server: &mut Server,
+    now: Timestamp,
+    key: &Key,
+    job: &Value,
+    pods: &mut Pods,
+    succeeded: i64,
+    failed: i64,
+) -> Option<Timestamp> {
+    let spec = &job["spec"];
+    let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
+    let left = spec["completions"]
+        .as_i64()
+        .map_or(parallelism, |total| total - succeeded);
+    let mut wanted = parallelism.min(left) - i64::try_from(pods.active.len()).unwrap_or(i64::MAX);
+    if spec["podReplacementPolicy"] == "Failed" {
+        wanted -= i64::try_from(pods.terminating).unwrap_or(i64::MAX);
     }
+    if wanted <= 0 {
+        return None;
+    }
+    if let Some(last) = pods.last_failure.filter(|_| failed > 0) {
+        let doublings = u32::try_from(failed - 1).unwrap_or(0).min(10);
+        let due = later(last, (BACKOFF_SECS << doublings).min(BACKOFF_MAX_SECS));
+        if due > now {
+            return Some(due);
+        }
+    }
+    for _ in 0..wanted {
+        let name = format!("{}-{}", key.name, server.seed.suffix());
+        let pod = pod_of(job, &name);
+        match server.create_as_controller(
+            now,
+            ("", "v1", "pods"),
+            &key.namespace,
+            pod,
+            "kube-controller-manager",
+        ) {
+            Ok(pod) => {
+                let said = format!("Created pod: {name}");
+                server.say(
+                    now,
+                    job,
+                    "Normal",
+                    "SuccessfulCreate",
+                    &said,
+                    "job-controller",
+                );
+                let place = Key::new(&KindId::new("", "pods"), &key.namespace, &name);
+                pods.active.push((place, pod));
+            }
+            Err(refusal) => {
+                let said = format!("Error creating: {}", refusal.message);
+                server.say(now, job, "Warning", "FailedCreate", &said, "job-controller");
+                return Some(later(now, BACKOFF_SECS));
+            }
+        }
+    }
+    None
 }
 
 fn finished_at(pod: &Value) -> Option<Timestamp> {

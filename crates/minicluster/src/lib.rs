@@ -31,6 +31,7 @@ mod resource;
 mod scheduler;
 mod schema;
 mod seed;
+mod server;
 #[cfg(feature = "service")]
 pub mod service;
 mod status;
@@ -39,4 +40,5 @@ mod value;
 
 pub use api::watch::{Next, Watch};
 pub use api::{Answer, LogQuery};
-pub use cluster::{Cluster, Config, NodeConfig};
+pub use cluster::Cluster;
+pub use server::{Config, NodeConfig};

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::conditions;
 use crate::schema::format;
+use crate::server::Server;
 use crate::store::{Change, Key};
 use crate::value::{items, text};
-use crate::{Cluster, conditions};
 
 /// Amounts by resource, in billionths.
 type Amounts = BTreeMap<String, i128>;
@@ -135,13 +136,13 @@ fn group(pod: &Value) -> Option<&str> {
     .find_map(Value::as_str)
 }
 
-impl Cluster {
+impl Scheduler {
     /// Binds what fits.
-    pub(crate) fn schedule(&mut self, now: Timestamp) {
-        if !std::mem::take(&mut self.scheduler.stirred) {
+    pub(crate) fn run(&mut self, server: &mut Server, now: Timestamp) {
+        if !std::mem::take(&mut self.stirred) {
             return;
         }
-        let Some(node) = self.config.node.clone() else {
+        let Some(node) = server.config.node.clone() else {
             return;
         };
         let mut room: Amounts =
@@ -154,30 +155,31 @@ impl Cluster {
         room.entry("ephemeral-storage".to_owned())
             .or_insert(i128::MAX / 2);
         let mut done = BTreeSet::new();
-        for key in self.scheduler.waiting.clone() {
+        for key in self.waiting.clone() {
             if done.contains(&key) {
                 continue;
             }
-            let Some(pod) = self.store.get(&key).cloned() else {
+            let Some(pod) = server.store.get(&key).cloned() else {
                 continue;
             };
-            let members = self.members(&key, &pod);
+            let members = self.members(server, &key, &pod);
             done.extend(members.iter().cloned());
-            let missing = self.missing_members(&pod, &members);
-            self.schedule_together(now, &members, missing, &node.name, &room);
+            let missing = self.missing_members(server, &pod, &members);
+            self.schedule_together(server, now, &members, missing, &node.name, &room);
         }
     }
 
     /// The pods that wait together with this one.
-    fn members(&self, key: &Key, pod: &Value) -> Vec<Key> {
+    fn members(&self, server: &Server, key: &Key, pod: &Value) -> Vec<Key> {
         let Some(name) = group(pod) else {
             return vec![key.clone()];
         };
-        let waiting = self.scheduler.waiting.iter();
+        let waiting = self.waiting.iter();
         waiting
             .filter(|other| other.namespace == key.namespace)
             .filter(|other| {
-                self.store
+                server
+                    .store
                     .get(other)
                     .is_some_and(|pod| group(pod) == Some(name))
             })
@@ -186,14 +188,14 @@ impl Cluster {
     }
 
     /// How many members a group lacks before it may run.
-    fn missing_members(&self, pod: &Value, waiting: &[Key]) -> usize {
+    fn missing_members(&self, server: &Server, pod: &Value, waiting: &[Key]) -> usize {
         let Some(name) = group(pod) else {
             return 0;
         };
         let namespace = text(&pod["metadata"]["namespace"]);
-        let groups = self.kinds.all().filter(|kind| kind.plural == "podgroups");
+        let groups = server.kinds.all().filter(|kind| kind.plural == "podgroups");
         let found = groups
-            .filter_map(|kind| self.store.get(&Key::new(&kind.id, namespace, name)))
+            .filter_map(|kind| server.store.get(&Key::new(&kind.id, namespace, name)))
             .next();
         let least = found
             .and_then(|group| {
@@ -203,9 +205,9 @@ impl Cluster {
                     .or(spec["schedulingPolicy"]["gang"]["minCount"].as_u64())
             })
             .unwrap_or(1);
-        let bound = self.scheduler.bound.keys().filter(|key| {
+        let bound = self.bound.keys().filter(|key| {
             *key.namespace == *namespace
-                && self
+                && server
                     .store
                     .get(key)
                     .is_some_and(|pod| group(pod) == Some(name))
@@ -218,6 +220,7 @@ impl Cluster {
 
     fn schedule_together(
         &mut self,
+        server: &mut Server,
         now: Timestamp,
         members: &[Key],
         missing: usize,
@@ -228,13 +231,13 @@ impl Cluster {
             .then(|| format!("0/1 nodes are available: the pod group lacks {missing} members."));
         let mut chosen = Vec::new();
         for key in members {
-            let Some(pod) = self.store.get(key).cloned() else {
+            let Some(pod) = server.store.get(key).cloned() else {
                 continue;
             };
-            let why = self.unfit(&pod, room);
+            let why = self.unfit(server, &pod, room);
             match why {
                 None => {
-                    self.scheduler.take(key, requests(&pod["spec"]));
+                    self.take(key, requests(&pod["spec"]));
                     chosen.push((key.clone(), pod));
                 }
                 Some(why) => {
@@ -245,30 +248,30 @@ impl Cluster {
         }
         let Some(why) = refused else {
             for (key, pod) in chosen {
-                self.bind_pod(now, &key, &pod, node);
+                server.bind_pod(now, &key, &pod, node);
                 let name = format!("{}/{}", key.namespace, key.name);
                 let said = format!("Successfully assigned {name} to {node}");
-                self.say(now, &pod, "Normal", "Scheduled", &said, "default-scheduler");
+                server.say(now, &pod, "Normal", "Scheduled", &said, "default-scheduler");
             }
             return;
         };
         for (key, _) in &chosen {
-            self.scheduler.free(key);
+            self.free(key);
         }
         for key in members {
-            self.refuse_pod(now, key, &why);
+            refuse_pod(server, now, key, &why);
         }
     }
 
     /// Why a pod cannot be on the node now; nothing when it can.
-    fn unfit(&self, pod: &Value, room: &Amounts) -> Option<String> {
+    fn unfit(&self, server: &Server, pod: &Value, room: &Amounts) -> Option<String> {
         let spec = &pod["spec"];
         if !items(&spec["schedulingGates"]).is_empty() {
             return Some("Scheduling is blocked due to non-empty scheduling gates".to_owned());
         }
         let wanted = spec["nodeSelector"].as_object().into_iter().flatten();
         for (key, value) in wanted {
-            let labels = self.node_labels();
+            let labels = server.node_labels();
             if labels.get(key.as_str()).map(String::as_str) != value.as_str() {
                 return Some(
                     "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
@@ -276,46 +279,46 @@ impl Cluster {
                 );
             }
         }
-        let lacking = self.scheduler.lacking(&requests(spec), room)?;
+        let lacking = self.lacking(&requests(spec), room)?;
         let what = match lacking.as_str() {
             "pods" => "Too many pods".to_owned(),
             other => format!("Insufficient {other}"),
         };
         Some(format!("0/1 nodes are available: 1 {what}."))
     }
+}
 
-    fn refuse_pod(&mut self, now: Timestamp, key: &Key, why: &str) {
-        let Some(pod) = self.store.get(key).cloned() else {
-            return;
-        };
-        let gated = !items(&pod["spec"]["schedulingGates"]).is_empty();
-        let reason = if gated {
-            "SchedulingGated"
-        } else {
-            "Unschedulable"
-        };
-        let mut object = (*pod).clone();
-        let at = format::seconds(now);
-        conditions::set(
-            &mut object["status"],
-            "PodScheduled",
-            "False",
-            Some((reason, why)),
-            &at,
+fn refuse_pod(server: &mut Server, now: Timestamp, key: &Key, why: &str) {
+    let Some(pod) = server.store.get(key).cloned() else {
+        return;
+    };
+    let gated = !items(&pod["spec"]["schedulingGates"]).is_empty();
+    let reason = if gated {
+        "SchedulingGated"
+    } else {
+        "Unschedulable"
+    };
+    let mut object = (*pod).clone();
+    let at = format::seconds(now);
+    conditions::set(
+        &mut object["status"],
+        "PodScheduled",
+        "False",
+        Some((reason, why)),
+        &at,
+    );
+    if object["status"] == pod["status"] {
+        return;
+    }
+    server.store.put(key, object);
+    if !gated {
+        server.say(
+            now,
+            &pod,
+            "Warning",
+            "FailedScheduling",
+            why,
+            "default-scheduler",
         );
-        if object["status"] == pod["status"] {
-            return;
-        }
-        self.store.put(key, object);
-        if !gated {
-            self.say(
-                now,
-                &pod,
-                "Warning",
-                "FailedScheduling",
-                why,
-                "default-scheduler",
-            );
-        }
     }
 }

@@ -3,16 +3,16 @@
 
 use serde_json::{Value, json};
 
-use crate::Cluster;
 use crate::api::Call;
 use crate::builtin;
+use crate::server::Server;
 use crate::status::{Cause, Refusal};
 use crate::store::{Key, KindId};
 use crate::value::{fill, items, text};
 
 /// Completes a new object, or refuses it.
 pub(crate) fn on_create(
-    cluster: &mut Cluster,
+    server: &mut Server,
     call: &Call,
     object: &mut Value,
 ) -> Result<(), Refusal> {
@@ -20,11 +20,11 @@ pub(crate) fn on_create(
         return Ok(());
     }
     match call.resource.kind.as_str() {
-        "Pod" => pod(cluster, call, object)?,
+        "Pod" => pod(server, call, object)?,
         "Job" => builtin::job::generate_selector(object),
         "Service" => {
-            cluster.addresses += 1;
-            builtin::service::address(object, cluster.addresses);
+            server.addresses += 1;
+            builtin::service::address(object, server.addresses);
         }
         "Namespace" => fill(&mut object["spec"], "finalizers", json!(["kubernetes"])),
         _ => {}
@@ -32,17 +32,7 @@ pub(crate) fn on_create(
     Ok(())
 }
 
-/// Completes a changed object, or refuses it.
-pub(crate) fn on_update(
-    _cluster: &mut Cluster,
-    _call: &Call,
-    _before: &Value,
-    _object: &mut Value,
-) -> Result<(), Refusal> {
-    Ok(())
-}
-
-fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal> {
+fn pod(server: &Server, call: &Call, object: &mut Value) -> Result<(), Refusal> {
     let spec = &mut object["spec"];
     fill(spec, "serviceAccountName", "default");
     let account = spec["serviceAccountName"].clone();
@@ -51,7 +41,7 @@ fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal
         &call.namespace,
         text(&account),
     );
-    if cluster.config.service_accounts && cluster.store.get(&key).is_none() {
+    if server.config.service_accounts && server.store.get(&key).is_none() {
         let why = format!(
             "error looking up service account {}/{}: serviceaccount \"{}\" not found",
             call.namespace,
@@ -66,7 +56,7 @@ fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal
         ));
     }
     spec["serviceAccount"] = account;
-    priority(cluster, call, spec)?;
+    priority(server, call, spec)?;
     for key in [
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
@@ -82,7 +72,7 @@ fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal
                 "key": key,
                 "operator": "Exists",
                 "effect": "NoExecute",
-                "tolerationSeconds": cluster.config.toleration_secs,
+                "tolerationSeconds": server.config.toleration_secs,
             });
             if let Some(list) = spec["tolerations"].as_array_mut() {
                 list.push(toleration);
@@ -92,7 +82,7 @@ fn pod(cluster: &Cluster, call: &Call, object: &mut Value) -> Result<(), Refusal
     Ok(())
 }
 
-fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refusal> {
+fn priority(server: &Server, call: &Call, spec: &mut Value) -> Result<(), Refusal> {
     let kind = KindId::new("scheduling.k8s.io", "priorityclasses");
     let name = text(&spec["priorityClassName"]).to_owned();
     let system = match name.as_str() {
@@ -101,12 +91,12 @@ fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refu
         _ => None,
     };
     let class = if name.is_empty() {
-        let mut classes = cluster.store.list(&kind, None, None);
+        let mut classes = server.store.list(&kind, None, None);
         classes
             .find(|class| class["globalDefault"] == true)
             .cloned()
     } else {
-        cluster.store.get(&Key::new(&kind, "", &name)).cloned()
+        server.store.get(&Key::new(&kind, "", &name)).cloned()
     };
     let (value, policy) = match (&class, system) {
         (Some(class), _) => {
@@ -144,7 +134,7 @@ fn priority(cluster: &Cluster, call: &Call, spec: &mut Value) -> Result<(), Refu
     Ok(())
 }
 
-impl Cluster {
+impl Server {
     /// New objects need a namespace that is there to stay.
     pub(crate) fn check_namespace(&self, call: &Call) -> Result<(), Refusal> {
         if !call.resource.namespaced {

@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Call, Outcome, present, request, success};
-use crate::Cluster;
 use crate::resource::Resource;
 use crate::schema::format;
+use crate::server::Server;
 use crate::status::Refusal;
 use crate::store::{Key, KindId};
 use crate::value::{items, text};
@@ -92,7 +92,14 @@ impl Options {
     }
 }
 
-impl Cluster {
+impl Server {
+    /// Deletes an object of any kind; one that is gone already is none of our business.
+    pub(crate) fn delete_any(&mut self, now: Timestamp, key: &Key, options: &Options) {
+        if let Some(resource) = self.kinds.of_id(&key.kind).cloned() {
+            drop(self.delete_object(now, &resource, key, options));
+        }
+    }
+
     pub(crate) fn delete(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
         let options = Options::of(call)?;
         let resource = Arc::clone(&call.resource);

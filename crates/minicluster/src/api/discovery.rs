@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::Answer;
 use super::{openapi, whole};
 use crate::resource::Resource;
-use crate::{Answer, Cluster};
+use crate::server::Server;
 
 const VERBS: [&str; 8] = [
     "create",
@@ -21,7 +22,7 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-impl Cluster {
+impl Server {
     /// Answers what is not about objects; none for everything else.
     pub(crate) fn answer_about_api(
         &self,
@@ -260,7 +261,7 @@ fn described(resource: &Resource) -> Value {
     let mut body = json!({
         "resource": resource.plural,
         "responseKind": kind(&resource.kind),
-        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "scope": if resource.namespaced { "Namespaced" } else { "Server" },
         "singularResource": resource.singular,
         "verbs": verbs(resource),
     });

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::select::Selector;
 use super::{Call, Outcome, present};
-use crate::Cluster;
+use crate::server::Server;
 use crate::status::Refusal;
 use crate::store::{Key, TooOld};
 use crate::value::text;
@@ -56,7 +56,7 @@ pub(crate) struct Page {
     pub(crate) more: Option<(String, Option<u64>)>,
 }
 
-impl Cluster {
+impl Server {
     /// What a request is limited to.
     pub(crate) fn selector(&self, call: &Call) -> Result<Selector, Refusal> {
         let (labels, fields) = (

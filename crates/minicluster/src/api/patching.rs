@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::write::writer;
 use super::{Call, Outcome, convert, request};
-use crate::Cluster;
 use crate::apply::{Managed, typed};
 use crate::patch::{self, json::Failure, strategic};
 use crate::schema::go;
+use crate::server::Server;
 use crate::status::{Cause, Refusal};
 use crate::value::set_or_remove;
 use crate::value::text;
 
-impl Cluster {
+impl Server {
     pub(crate) fn patch(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
         let media = call
             .content_type

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::LogQuery;
 use super::{Call, Outcome, request};
 use crate::api::delete::Options;
 use crate::pod_ref::PodRef;
+use crate::server::Server;
 use crate::status::{Cause, Refusal};
 use crate::value::set_or_remove;
 use crate::value::{items, text};
-use crate::{Cluster, LogQuery};
 
-impl Cluster {
+impl Server {
     pub(crate) fn subresource(
         &mut self,
         method: &http::Method,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::select::Selector;
 use super::{Call, Outcome, present};
-use crate::Cluster;
+use crate::server::Server;
 use crate::status::Refusal;
 use crate::store::{Event, TooOld};
 
@@ -51,7 +51,7 @@ impl Watch {
     }
 }
 
-impl Cluster {
+impl Server {
     pub(crate) fn watch(&mut self, call: &Call) -> Result<Outcome, Refusal> {
         let selector = self.selector(call)?;
         let current = self.store.revision();
@@ -117,7 +117,7 @@ impl Cluster {
     }
 
     /// What a watch has to say now.
-    pub fn follow(&self, now: Timestamp, watch: &mut Watch) -> Next {
+    pub(crate) fn follow(&self, now: Timestamp, watch: &mut Watch) -> Next {
         if watch.over {
             return Next::Over;
         }

@@ -10,11 +10,11 @@ use super::rules::{
     check_type, check_versions, clear_status, complain, keep_server_fields, place, spec_changed,
 };
 use super::{Call, Outcome, convert, request};
-use crate::Cluster;
 use crate::apply::{Managed, Writer, same_but_times};
 use crate::builtin;
 use crate::resource::Resource;
 use crate::schema::{defaulting, format, go, pruning, validation};
+use crate::server::Server;
 use crate::status::{Cause, Refusal};
 use crate::store::Key;
 use crate::value::{items, text};
@@ -24,7 +24,36 @@ const STATUS: &[&[&str]] = &[&["status"]];
 const SPEC: &[&[&str]] = &[&["spec"]];
 const ALL_BUT_STATUS: &[&[&str]] = &[&["spec"], &["metadata"]];
 
-impl Cluster {
+impl Server {
+    /// Creates an object as a controller of the cluster.
+    pub(crate) fn create_as_controller(
+        &mut self,
+        now: jiff::Timestamp,
+        (group, version, plural): (&str, &str, &str),
+        namespace: &str,
+        object: Value,
+        manager: &str,
+    ) -> Result<Arc<Value>, Refusal> {
+        let resource = self.kinds.get(group, version, plural).cloned();
+        let resource = resource.ok_or_else(Refusal::no_such_path)?;
+        let mut call = Call {
+            api_version: resource.api_version(),
+            resource,
+            namespace: namespace.to_owned(),
+            name: String::new(),
+            sub: String::new(),
+            params: request::Params::default(),
+            form: request::Form::Whole,
+            now,
+            manager: manager.to_owned(),
+            body: Vec::new(),
+            content_type: String::new(),
+            warnings: Vec::new(),
+        };
+        let object = self.read(&mut call, object)?;
+        self.create_object(&mut call, object)
+    }
+
     pub(crate) fn create(&mut self, call: &mut Call) -> Result<Outcome, Refusal> {
         let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
         let object = self.read(call, body)?;
@@ -291,8 +320,8 @@ impl Cluster {
             call,
             before,
             object,
-            |managed_fields, cluster, object| {
-                let schema = cluster.typed(&resource);
+            |managed_fields, server, object| {
+                let schema = server.typed(&resource);
                 managed_fields.update(before, object, &schema, writer(call, &resource));
             },
             managed,
@@ -309,9 +338,7 @@ impl Cluster {
         mut managed: Managed,
     ) -> Result<Arc<Value>, Refusal> {
         let resource = &call.resource;
-        if call.sub.is_empty() {
-            admission::on_update(self, call, before, &mut object)?;
-        }
+        if call.sub.is_empty() {}
         let changed = spec_changed(resource, before, &object);
         if resource.counts_generations() {
             let generation = before["metadata"]["generation"].as_i64().unwrap_or(1);

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::life::{End, Life, Lives, State, later};
 use super::{Order, PodRef, PodReport, status};
-use crate::Cluster;
 use crate::api::delete::Options;
 use crate::schema::format;
+use crate::server::Server;
 use crate::store::{Change, Key, KindId};
 use crate::value::text;
 
@@ -226,43 +226,37 @@ fn cannot_start(
     }
 }
 
-impl Cluster {
+impl Kubelet {
     /// Looks at pods that changed; the orders are for the runner.
-    pub(crate) fn run_kubelet(&mut self, now: Timestamp) -> Vec<Order> {
-        self.kubelet.wake_due(now);
-        while let Some(place) = self.kubelet.dirty.pop_first() {
-            self.run_pod(now, place);
+    pub(crate) fn run(&mut self, server: &mut Server, now: Timestamp) -> Vec<Order> {
+        self.wake_due(now);
+        while let Some(place) = self.dirty.pop_first() {
+            self.run_pod(server, now, place);
         }
-        std::mem::take(&mut self.kubelet.orders)
+        std::mem::take(&mut self.orders)
     }
 
-    fn run_pod(&mut self, now: Timestamp, place: (String, String)) {
+    fn run_pod(&mut self, server: &mut Server, now: Timestamp, place: (String, String)) {
         let key = Key::new(&KindId::new("", "pods"), &place.0, &place.1);
-        let Some(pod) = self.store.get(&key).cloned() else {
+        let Some(pod) = server.store.get(&key).cloned() else {
             return;
         };
         let mut orders = Vec::new();
-        let known = self.kubelet.lives.contains_key(&place);
+        let known = self.lives.contains_key(&place);
         let over = matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed");
         if !known {
             if over {
                 return;
             }
-            self.kubelet
-                .lives
-                .insert(place.clone(), Life::new(&pod, now));
+            self.lives.insert(place.clone(), Life::new(&pod, now));
             orders.push(Order::Place {
                 pod: PodRef::of(&pod),
                 object: Arc::clone(&pod),
             });
         }
-        let life = self
-            .kubelet
-            .lives
-            .get_mut(&place)
-            .expect("it was inserted above");
+        let life = self.lives.get_mut(&place).expect("it was inserted above");
         advance(life, &pod, now, &mut orders);
-        let node_ip = self
+        let node_ip = server
             .config
             .node
             .as_ref()
@@ -271,12 +265,12 @@ impl Cluster {
         let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
         let done = deleting && !life.any_up();
         let next = life.next();
-        self.kubelet.wake_at(&place, next);
-        self.kubelet.orders.append(&mut orders);
+        self.wake_at(&place, next);
+        self.orders.append(&mut orders);
         if pod["status"] != status {
             let mut object = (*pod).clone();
             object["status"] = status;
-            self.store.put(&key, object);
+            server.store.put(&key, object);
         }
         if done {
             // Nothing of it runs any more, so that the API may forget it.
@@ -285,10 +279,7 @@ impl Cluster {
                 uid: Some(text(&pod["metadata"]["uid"]).to_owned()),
                 ..Options::default()
             };
-            let resource = self.kinds.get("", "v1", "pods").cloned();
-            if let Some(resource) = resource {
-                drop(self.delete_object(now, &resource, &key, &options));
-            }
+            server.delete_any(now, &key, &options);
         }
     }
 }
