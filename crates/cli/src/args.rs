@@ -1,6 +1,8 @@
 //! The grammar: commands, flags and their help, in kubectl's spelling. What a command does is in its
 //! file of `verbs`.
 
+pub(crate) mod generate;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -180,9 +182,9 @@ pub(crate) struct GenerateArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Generate {
     /// An OpenMPI job, with the parameters of the ksonnet component of that name
-    Openmpi(Box<crate::verbs::generate::OpenMpi>),
+    Openmpi(Box<generate::OpenMpi>),
     /// An MPIJob for kubeflow.org/v2beta1
-    Mpijob(crate::verbs::generate::MpiJob),
+    Mpijob(generate::MpiJob),
 }
 
 #[derive(Debug, Args)]
