@@ -30,14 +30,7 @@ pub(crate) struct Args {
     /// Print how much code there is instead, for each crate
     #[arg(long)]
     weight: bool,
-    /// List what rules find that are pending
-    #[arg(long)]
-    pending: bool,
 }
-
-/// Rules that the tree does not obey yet, by rule and crate: what they find there is counted and does
-/// not fail. A rule leaves this list for good when its last finding is gone.
-const PENDING: &[(&str, &str)] = &[("cycles", "crates/cli/"), ("cycles", "crates/minicluster/")];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tree = Tree::read(root())?;
@@ -45,68 +38,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         print!("{}", weight::table(&tree));
         return Ok(());
     }
-    check(&tree, args.pending)
+    check(&tree)
 }
 
 /// Every rule, over all of the repository.
 pub(crate) fn check_all() -> Result<()> {
-    check(&Tree::read(root())?, false)
+    check(&Tree::read(root())?)
 }
 
-fn check(tree: &Tree, lists_pending: bool) -> Result<()> {
+fn check(tree: &Tree) -> Result<()> {
     let sources = rust::sources(tree);
     let closures = dependencies::closures()?;
     let packages = supply::packages()?;
     let generated = codegen::run(codegen::Args { check: true });
-    let rules = [
-        ("size", size::check(tree)),
-        ("names", names::check(tree)),
-        ("words", words::check(tree)),
-        ("phrases", words::check_phrases(tree)),
-        ("links", links::check(tree)),
-        ("dependencies", dependencies::check(tree, &closures)),
-        ("supply", supply::check(tree, &packages)),
-        ("cycles", cycles::check(&sources)),
-        ("types", types::check(&sources)),
-        ("contract", contract::check(&sources)),
-        ("dialect words", dialect_words::check(&sources)),
-        ("copies", copies::check(&sources)),
-        (
-            "generated",
-            Vec::from_iter(stale_generated_files(generated)),
-        ),
-    ];
-    let (mut violations, mut pending) = (Vec::new(), Vec::new());
-    for (rule, found) in rules {
-        for violation in found {
-            let is_pending =
-                |(one, below): &&(&str, &str)| *one == rule && violation.file.starts_with(below);
-            match PENDING.iter().find(is_pending) {
-                Some(_) => pending.push(violation),
-                None => violations.push(violation),
-            }
-        }
+    let mut violations = [
+        size::check(tree),
+        names::check(tree),
+        words::check(tree),
+        words::check_phrases(tree),
+        links::check(tree),
+        dependencies::check(tree, &closures),
+        supply::check(tree, &packages),
+        cycles::check(&sources),
+        types::check(&sources),
+        contract::check(&sources),
+        dialect_words::check(&sources),
+        copies::check(&sources),
+        Vec::from_iter(stale_generated_files(generated)),
+    ]
+    .concat();
+    violations.sort();
+    violations.dedup();
+    for violation in &violations {
+        println!("{violation}");
     }
-    if lists_pending {
-        show(&mut pending);
-    }
-    if !pending.is_empty() {
-        let count = pending.len();
-        println!("tidy: {count} findings of rules that are pending; `--pending` lists them");
-    }
-    show(&mut violations);
     match violations.len() {
         0 => Ok(()),
         1 => bail!("tidy: 1 violation, listed above"),
         count => bail!("tidy: {count} violations, listed above"),
-    }
-}
-
-fn show(violations: &mut Vec<Violation>) {
-    violations.sort();
-    violations.dedup();
-    for violation in violations {
-        println!("{violation}");
     }
 }
 
