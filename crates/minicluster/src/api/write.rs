@@ -338,7 +338,6 @@ impl Server {
         mut managed: Managed,
     ) -> Result<Arc<Value>, Refusal> {
         let resource = &call.resource;
-        if call.sub.is_empty() {}
         let changed = spec_changed(resource, before, &object);
         if resource.counts_generations() {
             let generation = before["metadata"]["generation"].as_i64().unwrap_or(1);
