@@ -6,7 +6,7 @@
 
 mod launchers;
 
-pub use launchers::{HYDRA, INTEL, ORTE, PRRTE};
+pub use launchers::*;
 
 use crate::files::{HOSTFILE_HYDRA, HOSTFILE_OPENMPI};
 use crate::vocabulary::vocabulary;
@@ -24,6 +24,23 @@ vocabulary! {
 }
 
 impl Mpi {
+    /// The names of all families, in alphabetical order.
+    pub const NAMES: [&str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut index = 0;
+        while index < names.len() {
+            // Each name goes before the first that is greater.
+            let mut at = index;
+            names[at] = Self::ALL[index].as_str();
+            while at > 0 && precedes(names[at].as_bytes(), names[at - 1].as_bytes()) {
+                names.swap(at, at - 1);
+                at -= 1;
+            }
+            index += 1;
+        }
+        names
+    };
+
     /// Its launchers, the one of the oldest version first.
     pub const fn launchers(self) -> &'static [&'static MpiLauncher] {
         match self {
@@ -52,6 +69,15 @@ impl Mpi {
         let mut limits = launchers.filter_map(|launcher| launcher.tree_above);
         limits.all(|limit| workers <= limit)
     }
+}
+
+/// Bytewise, for names of which none begins another.
+const fn precedes(one: &[u8], other: &[u8]) -> bool {
+    let mut index = 0;
+    while one[index] == other[index] {
+        index += 1;
+    }
+    one[index] < other[index]
 }
 
 /// One launcher: an `mpirun` and its daemons.
@@ -264,6 +290,9 @@ mod tests {
             assert_eq!(HostListSyntax::from_text(syntax.as_str()), Some(syntax));
         }
         assert_eq!(Mpi::from_text("openmpi"), None);
+        let mut names = Mpi::ALL.map(Mpi::as_str);
+        names.sort_unstable();
+        assert_eq!(Mpi::NAMES, names);
     }
 
     /// All launchers' variables are set at once, so one of another launcher must not have another

@@ -2,6 +2,7 @@
 //! nothing about the values: the dialect does.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use contract::mpi::Mpi;
 use dialects::field::{Field, FieldType};
 use dialects::openmpi_v1alpha1::fields;
 use serde_json::{Map, Value};
@@ -103,8 +104,8 @@ pub(crate) struct MpiJob {
     /// Ranks per worker
     #[arg(long, default_value_t = 1)]
     pub(crate) slots: u32,
-    /// OpenMPI, MPICH or Intel
-    #[arg(long, default_value = "OpenMPI", value_parser = ["OpenMPI", "MPICH", "Intel"])]
+    /// The MPI that the program was built with
+    #[arg(long, default_value = Mpi::OpenMpi.as_str(), value_parser = Mpi::NAMES)]
     pub(crate) mpi: String,
     /// What the launcher runs
     #[arg(last = true, required = true)]

@@ -14,12 +14,6 @@ pub(crate) const WORKERS_MAX: i64 = 10_000;
 pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
-/// In alphabetical order, as messages list them.
-pub(crate) const MPIS: [&str; Mpi::ALL.len()] = [
-    Mpi::Intel.as_str(),
-    Mpi::Mpich.as_str(),
-    Mpi::OpenMpi.as_str(),
-];
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The workers' entry.
@@ -99,7 +93,7 @@ pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>
         errors.push(FieldError::required("spec.sshAuthMountPath", detail));
     }
     let mpi = &spec.mpi_implementation;
-    one_of("spec.mpiImplementation", mpi, &MPIS, errors);
+    one_of("spec.mpiImplementation", mpi, &Mpi::NAMES, errors);
 }
 
 /// What Kubeflow's controllers accept, and then do something else than the job asks for.

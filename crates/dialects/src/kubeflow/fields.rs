@@ -2,8 +2,9 @@
 //! itself. What a field means in one version only is in the `fields.rs` of that version.
 
 use contract::labels::OPERATOR_NAME;
+use contract::mpi::Mpi;
 
-use super::checks::{AT_STARTUP, CLEAN_POLICIES, MPIS, WAIT_FOR_WORKERS};
+use super::checks::{AT_STARTUP, CLEAN_POLICIES, WAIT_FOR_WORKERS};
 use super::rules;
 use crate::definition::{Definition, TIMES};
 use crate::field::Literal::Boolean;
@@ -24,7 +25,7 @@ pub(crate) const COUNT: Shape = INT32.at_least(0);
 pub(crate) const SHARED: &[Field] = fields! {
     Honoured "spec.slotsPerWorker": COUNT, "3"
         => "How many MPI ranks a host can run. 1 if not set.";
-    Honoured "spec.mpiImplementation": TEXT.one_of(&MPIS), r#""Intel""#
+    Honoured "spec.mpiImplementation": TEXT.one_of(&Mpi::NAMES), r#""Intel""#
         => "The MPI that the program was built with. It decides the format of the host list and the launcher's environment. OpenMPI if not set.";
     Honoured "spec.launcherCreationPolicy": TEXT.one_of(&["", AT_STARTUP, WAIT_FOR_WORKERS]), r#""WaitForWorkersReady""#
         => "When the launcher is created: AtStartup, with the workers, or WaitForWorkersReady, once all workers are Ready. AtStartup if not set.";

@@ -14,7 +14,7 @@ use proptest::sample::select;
 
 /// Every combination of parts that can be written down.
 fn jobs() -> impl Strategy<Value = Job> {
-    let mpi = select(vec![Mpi::OpenMpi, Mpi::Intel, Mpi::Mpich]);
+    let mpi = select(Mpi::ALL.to_vec());
     let host = select(vec![
         None,
         Some(LauncherHost::Indexed),

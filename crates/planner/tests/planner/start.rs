@@ -9,7 +9,7 @@ use super::deeds;
 
 #[test]
 fn everything_is_created_keys_before_pods_and_workers_before_the_launcher() {
-    for mpi in [Mpi::OpenMpi, Mpi::Intel, Mpi::Mpich] {
+    for mpi in Mpi::ALL {
         let world = world(job("demo").workers(2).with(|job| job.mpi = mpi));
         let plan = plan(&world).spelled_out();
         let expected = [

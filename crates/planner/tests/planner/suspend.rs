@@ -10,7 +10,7 @@ use super::{created_one, deeds, patch};
 
 #[test]
 fn a_job_created_suspended_gets_everything_but_pods() {
-    for mpi in [Mpi::OpenMpi, Mpi::Intel, Mpi::Mpich] {
+    for mpi in Mpi::ALL {
         let held = world(job("demo").workers(8).suspended().with(|job| job.mpi = mpi));
         let plan = plan(&held);
         let expected = [
