@@ -42,7 +42,8 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         | Reason::NameTaken
         | Reason::NamespaceNotAllowed
         | Reason::TooLarge
-        | Reason::Refused => exit::NEVER_STARTED,
+        | Reason::Refused
+        | Reason::NamespaceOverBudget => exit::NEVER_STARTED,
         Reason::Suspended => exit::STOPPED,
         Reason::Starting
         | Reason::WaitingForWorkers

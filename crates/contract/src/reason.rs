@@ -31,6 +31,8 @@ vocabulary! {
         TooLarge,
         /// The API server refused an object for another reason.
         Refused,
+        /// The namespace has more objects with our labels than the operator keeps.
+        NamespaceOverBudget,
         /// The launcher's program failed.
         CommandFailed,
         /// The launcher's program is not in its image.
@@ -112,7 +114,8 @@ impl Reason {
             | Self::Invalid
             | Self::NamespaceNotAllowed
             | Self::TooLarge
-            | Self::Refused => Stage::Blocked,
+            | Self::Refused
+            | Self::NamespaceOverBudget => Stage::Blocked,
             Self::CommandFailed
             | Self::CommandNotFound
             | Self::OutOfMemory
@@ -139,6 +142,7 @@ impl Reason {
             | Self::Unschedulable
             | Self::QuotaExceeded
             | Self::Refused
+            | Self::NamespaceOverBudget
             | Self::Evicted
             | Self::WorkerLost
             | Self::Unreachable
@@ -183,7 +187,8 @@ impl Reason {
             Self::QuotaExceeded
             | Self::PodSecurityDenied
             | Self::NamespaceNotAllowed
-            | Self::Refused => Some(Fault::Platform),
+            | Self::Refused
+            | Self::NamespaceOverBudget => Some(Fault::Platform),
             Self::InitializationFailed => Some(Fault::Muster),
         }
     }
@@ -207,6 +212,9 @@ impl Reason {
             }
             Self::TooLarge => "ask for fewer workers, or for what the message names",
             Self::Refused => "read the API server's answer, and correct what it names",
+            Self::NamespaceOverBudget => {
+                "delete the objects with muster's labels that belong to no job of the namespace"
+            }
             Self::CommandFailed | Self::RankKilled => {
                 "read what the program said; the exit code is its own"
             }
@@ -254,6 +262,7 @@ impl Reason {
             | Self::NameTaken
             | Self::NamespaceNotAllowed
             | Self::Refused
+            | Self::NamespaceOverBudget
             | Self::DeadlineExceeded
             | Self::WorkerCannotStart
             | Self::LauncherCannotStart
@@ -284,8 +293,8 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
-             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed TooLarge Refused CommandFailed \
-             CommandNotFound OutOfMemory Evicted DeadlineExceeded WorkerCannotStart \
+             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed TooLarge Refused \
+             NamespaceOverBudget CommandFailed CommandNotFound OutOfMemory Evicted DeadlineExceeded WorkerCannotStart \
              LauncherCannotStart WorkerLost Unreachable RanksNotDistributed RankKilled \
              InitializationFailed LauncherLost"
         );

@@ -4,12 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kube::core::ApiResource;
 use planner::Kind;
 use tokio::sync::watch;
 
+use crate::known_jobs::KnownJobs;
 use crate::memory::Memory;
+use crate::metrics::Metrics;
 use crate::object_index::{Change, ObjectIndex};
 use crate::pending_jobs::PendingJobs;
+use crate::tenants::Class;
 use crate::wire::{Child, ObjectKey};
 
 /// A kind that the API server does not let us list.
@@ -26,24 +30,47 @@ pub(crate) struct Cache {
     /// Kinds that were never listed, and why the API server refused to.
     unlisted: watch::Sender<BTreeMap<Kind, Option<String>>>,
     requested: watch::Sender<BTreeSet<Kind>>,
+    /// Kinds that must be listed again.
+    relists: watch::Sender<BTreeSet<Kind>>,
+    /// Resources whose jobs were not listed yet, and may be.
+    unlisted_jobs: watch::Sender<BTreeSet<String>>,
+    jobs: Arc<KnownJobs>,
     memory: Arc<Memory>,
     pending: Arc<PendingJobs>,
+    metrics: Arc<Metrics>,
 }
 
 impl Cache {
     /// Empty indexes for these kinds. None of them counts as listed yet.
-    pub(crate) fn new(kinds: &[Kind], memory: Arc<Memory>, pending: Arc<PendingJobs>) -> Self {
+    pub(crate) fn new(
+        kinds: &[Kind],
+        memory: Arc<Memory>,
+        pending: Arc<PendingJobs>,
+        metrics: Arc<Metrics>,
+        resources: impl IntoIterator<Item = ApiResource>,
+    ) -> Self {
+        let jobs = Arc::<KnownJobs>::default();
+        let index = |kind: &Kind| ObjectIndex::new(kind, Arc::clone(&jobs));
         let indexes = kinds
             .iter()
-            .map(|kind| (kind.clone(), ObjectIndex::default()))
+            .map(|kind| (kind.clone(), index(kind)))
             .collect();
         let unlisted = kinds.iter().map(|kind| (kind.clone(), None)).collect();
         Self {
             indexes: Mutex::new(indexes),
             unlisted: watch::Sender::new(unlisted),
             requested: watch::Sender::default(),
+            relists: watch::Sender::default(),
+            unlisted_jobs: watch::Sender::new(
+                resources
+                    .into_iter()
+                    .map(|resource| name(&resource))
+                    .collect(),
+            ),
+            jobs,
             memory,
             pending,
+            metrics,
         }
     }
 
@@ -53,7 +80,8 @@ impl Cache {
         let is_new = |kind: &&Kind| !indexes.contains_key(*kind);
         let new: Vec<Kind> = kinds.iter().filter(is_new).cloned().collect();
         for kind in &new {
-            indexes.insert(kind.clone(), ObjectIndex::default());
+            let index = ObjectIndex::new(kind, Arc::clone(&self.jobs));
+            indexes.insert(kind.clone(), index);
         }
         self.unlisted
             .send_modify(|unlisted| unlisted.extend(new.iter().map(|kind| (kind.clone(), None))));
@@ -123,7 +151,62 @@ impl Cache {
         // The next relist repairs an index that a panic left half changed, so a poisoned lock is
         // not an error.
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        change(indexes.entry(kind.clone()).or_default())
+        let new = || ObjectIndex::new(kind, Arc::clone(&self.jobs));
+        change(indexes.entry(kind.clone()).or_insert_with(new))
+    }
+
+    /// The jobs of this resource are known, or will not be soon.
+    pub(crate) fn set_jobs_listed(&self, resource: &ApiResource) {
+        self.unlisted_jobs
+            .send_if_modified(|unlisted| unlisted.remove(&name(resource)));
+    }
+
+    /// Returns once all jobs are known that can be.
+    pub(crate) async fn jobs_listed(&self) {
+        let mut unlisted = self.unlisted_jobs.subscribe();
+        let none = unlisted.wait_for(BTreeSet::is_empty).await;
+        none.expect("the sender lives as long as the cache");
+    }
+
+    /// A job exists. If it was seen before us, it may have children, and some may have been left out
+    /// because nobody seemed to own them.
+    pub(crate) fn job_exists(&self, uid: &str, key: &ObjectKey, was_seen: bool) {
+        if !self.jobs.add(uid, key) || !was_seen {
+            return;
+        }
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, index) in indexes.iter_mut() {
+            index.job_came(&key.namespace);
+            if index.take_wants_relist() {
+                self.request_relist(kind);
+            }
+        }
+    }
+
+    /// A job is gone.
+    pub(crate) fn job_is_gone(&self, uid: &str) {
+        self.jobs.remove(uid);
+    }
+
+    /// A kind of which objects of jobs of this namespace may have been left out.
+    pub(crate) fn left_out(&self, namespace: &str) -> Option<Kind> {
+        let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut indexes = indexes.iter();
+        let hides = |(_, index): &(&Kind, &ObjectIndex)| index.hides_children(namespace);
+        indexes.find(hides).map(|(kind, _)| kind.clone())
+    }
+
+    fn request_relist(&self, kind: &Kind) {
+        self.relists
+            .send_if_modified(|kinds| kinds.insert(kind.clone()));
+    }
+
+    /// Returns once the kind must be listed again. Each request is returned once.
+    pub(crate) async fn relist_requested(&self, kind: &Kind) {
+        let mut relists = self.relists.subscribe();
+        let some = relists.wait_for(|kinds| kinds.contains(kind)).await;
+        drop(some.expect("the sender lives as long as the cache"));
+        self.relists.send_if_modified(|kinds| kinds.remove(kind));
     }
 
     /// A request of the running pass was answered with this object. Enqueues no job: the pass
@@ -150,7 +233,11 @@ impl Cache {
         key: &ObjectKey,
         update: impl FnOnce(&mut ObjectIndex) -> Change,
     ) {
-        let change = self.change(kind, update);
+        let (change, wants_relist) =
+            self.change(kind, |index| (update(index), index.take_wants_relist()));
+        if wants_relist {
+            self.request_relist(kind);
+        }
         self.publish(kind, key, change);
     }
 
@@ -170,7 +257,14 @@ impl Cache {
     }
 
     fn publish(&self, kind: &Kind, key: &ObjectKey, change: Change) {
-        let Change { gone, changed_job } = change;
+        let Change {
+            gone,
+            changed_job,
+            left_out,
+        } = change;
+        if let Some(class) = left_out {
+            self.tell_left_out(kind, key, class);
+        }
         // The watch shows who holds the name; what we assumed no longer matters.
         let freed = self.memory.release_name(kind, key);
         let left = gone.as_ref().and_then(|entry| entry.child.job());
@@ -179,9 +273,33 @@ impl Cache {
         {
             self.memory.invalidate_key(&owner.uid);
         }
-        for job in [freed, left, changed_job].into_iter().flatten() {
+        let jobs = [freed, left, changed_job].into_iter().flatten();
+        for job in jobs.filter(|job| self.jobs.has(job)) {
             self.memory.child_changed(&job);
             self.pending.enqueue(&job);
         }
     }
+
+    /// Once per namespace and kind, until a new list shows less.
+    fn tell_left_out(&self, kind: &Kind, key: &ObjectKey, class: Class) {
+        let (namespace, kind) = (&key.namespace, kind.as_str());
+        self.metrics.count_left_out(kind);
+        match class {
+            Class::Claimed => tracing::warn!(
+                "namespace {namespace} has more {kind}s with muster's labels than muster keeps: the jobs \
+                 of this namespace wait until some are deleted"
+            ),
+            Class::Unclaimed => tracing::warn!(
+                "namespace {namespace} has many {kind}s with muster's labels that belong to no job; \
+                 muster ignores them"
+            ),
+        }
+    }
+}
+
+fn name(resource: &ApiResource) -> String {
+    format!(
+        "{}.{}/{}",
+        resource.plural, resource.group, resource.version
+    )
 }

@@ -9,6 +9,7 @@ use kube::core::ApiResource;
 use planner::job::Owner;
 use planner::site::Site;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;
@@ -39,6 +40,8 @@ pub(crate) struct Context {
     /// Status fields that the API server dropped from our writes, because its CRD does not know them.
     pub(crate) dropped: Mutex<Map<String, Value>>,
     pub(crate) clock: fn() -> Timestamp,
+    /// Passes over jobs that were too large to keep run one after the other.
+    pub(crate) large_jobs: Arc<Semaphore>,
 }
 
 impl Context {

@@ -157,25 +157,30 @@ pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Ar
         memory.written = memory.written.take().filter(ahead);
         memory.written.clone().zip(memory.written_at)
     });
+    let whole = async |job: Arc<UserJob>| match job.is_left_out() {
+        false => Ok(job),
+        true => get(context, &job).await,
+    };
     match written {
-        None => Ok(stored),
+        None => whole(stored).await,
         // A watch lags this far only after somebody restored etcd. Our write may be lost then, and
         // only the API server knows.
         Some((_, at)) if at.elapsed() > context.watch_lag_max => {
-            let live = fetch(context, &stored).await;
-            live.map_err(|source| Error::Observe {
-                what: "the newest version of the job".to_owned(),
-                source,
-            })
+            let live = get(context, &stored).await?;
+            context.memory.with(stored.uid(), |memory| {
+                memory.written = Some(live.remembered());
+            });
+            Ok(live)
         }
-        Some((written, _)) => Ok(written),
+        Some((written, _)) => whole(written).await,
     }
 }
 
-async fn fetch(context: &Context, stored: &UserJob) -> Result<Arc<UserJob>, ApiError> {
-    let live = UserJob::read(&context.api.get(context.target(stored)).await?)?;
-    context.memory.with(stored.uid(), |memory| {
-        memory.written = Some(Arc::clone(&live));
-    });
-    Ok(live)
+async fn get(context: &Context, job: &UserJob) -> Result<Arc<UserJob>, Error> {
+    let text = context.api.get(context.target(job)).await;
+    let live = text.and_then(|text| UserJob::read(&text));
+    live.map_err(|source| Error::Observe {
+        what: "the newest version of the job".to_owned(),
+        source,
+    })
 }

@@ -28,6 +28,7 @@ pub(crate) struct Metrics {
     pub(crate) reconcile_seconds: Histogram,
     reconcile_errors: Family<ByKind, Counter>,
     undecodable_objects: Family<ByKind, Counter>,
+    namespaces_over_budget: Family<ByKind, Counter>,
     job_info: Family<JobInfo, Gauge>,
     /// What `job_info` shows, by the UID of the job: a deleted job cannot be asked.
     launchers: Mutex<HashMap<String, JobInfo>>,
@@ -66,6 +67,7 @@ impl Metrics {
             reconcile_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
             reconcile_errors: Family::default(),
             undecodable_objects: Family::default(),
+            namespaces_over_budget: Family::default(),
             job_info: Family::default(),
             launchers: Mutex::default(),
             registry: Registry::default(),
@@ -111,6 +113,11 @@ impl Metrics {
             "Objects of which some part had an unknown shape",
             self.undecodable_objects.clone(),
         );
+        registry.register(
+            "muster_namespaces_over_budget",
+            "Namespaces with more labelled objects than are kept, counted when that begins",
+            self.namespaces_over_budget.clone(),
+        );
     }
 
     /// A pass failed at this step.
@@ -123,6 +130,13 @@ impl Metrics {
     /// Some part of an object could not be read.
     pub(crate) fn count_undecodable(&self, kind: &'static str) {
         self.undecodable_objects
+            .get_or_create(&ByKind { kind })
+            .inc();
+    }
+
+    /// A namespace has more objects of this kind than are kept.
+    pub(crate) fn count_left_out(&self, kind: &'static str) {
+        self.namespaces_over_budget
             .get_or_create(&ByKind { kind })
             .inc();
     }

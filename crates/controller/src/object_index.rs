@@ -1,24 +1,32 @@
 //! All known objects of one kind, indexed by owner. Decides which of two versions of one object is
-//! newer, and what changed for its job; knows nothing of requests.
+//! newer, and what changed for its job; knows nothing of requests. `tenants` decides how much is kept.
 //!
 //! Our own writes count from the moment they are answered, until the watch has caught up with them.
 //! A controller whose view is older than its own writes does things twice.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use planner::Kind;
+
+use crate::known_jobs::KnownJobs;
+use crate::tenants::{Class, Limits, Tenants};
 use crate::wire::{Child, ControllerRef, ObjectKey};
 
 /// Objects of one kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ObjectIndex {
     entries: HashMap<ObjectKey, Entry>,
     by_owner: HashMap<Arc<str>, Family>,
     /// Only objects whose label names a job that does not own them.
     by_job_label: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     tombstones: Tombstones,
-    /// Keys that the running relist has shown so far.
-    relist: Option<HashSet<ObjectKey>>,
+    /// Which list runs, or ran last.
+    relist: u32,
+    jobs: Arc<KnownJobs>,
+    tenants: Tenants,
+    /// What was left out may be kept now, and only a new list shows it.
+    wants_relist: bool,
 }
 
 /// Objects of one owner. They share its name in memory.
@@ -36,6 +44,10 @@ pub(crate) struct Entry {
     unconfirmed: bool,
     /// We deleted it, and it still exists.
     pub(crate) delete_requested: bool,
+    /// The last list that showed it.
+    relist: u32,
+    class: Class,
+    bytes: u32,
 }
 
 /// What a watch event changed.
@@ -45,17 +57,35 @@ pub(crate) struct Change {
     pub(crate) gone: Option<Entry>,
     /// The job of an object that is new or changed.
     pub(crate) changed_job: Option<ObjectKey>,
+    /// The first object of its namespace that was left out.
+    pub(crate) left_out: Option<Class>,
 }
 
 impl Change {
     /// An object went, or nothing happened.
     pub(crate) fn removed(gone: Option<Entry>) -> Self {
-        let changed_job = None;
-        Self { gone, changed_job }
+        Self {
+            gone,
+            ..Self::default()
+        }
     }
 }
 
 impl ObjectIndex {
+    /// Of objects of this kind.
+    pub(crate) fn new(kind: &Kind, jobs: Arc<KnownJobs>) -> Self {
+        Self {
+            entries: HashMap::new(),
+            by_owner: HashMap::new(),
+            by_job_label: HashMap::new(),
+            tombstones: Tombstones::default(),
+            relist: 0,
+            jobs,
+            tenants: Tenants::new(Limits::of(kind)),
+            wants_relist: false,
+        }
+    }
+
     /// The watch showed an object.
     pub(crate) fn watch_applied(&mut self, child: Child) -> Change {
         let known = self.entries.get(&child.key);
@@ -70,6 +100,7 @@ impl ObjectIndex {
     /// The watch showed that an object was deleted.
     pub(crate) fn watch_deleted(&mut self, child: &Child) -> Change {
         self.tombstones.add(&child.uid, child.version);
+        self.tenants.accounted_for(&child.key.namespace, &child.uid);
         let same = self.entries.get(&child.key).is_some_and(|entry| {
             entry.child.uid == child.uid && child.version >= entry.child.version
         });
@@ -109,26 +140,28 @@ impl ObjectIndex {
 
     /// A relist began. It may show objects that were deleted before, after somebody restored etcd.
     pub(crate) fn relist_started(&mut self) {
-        self.relist = Some(HashSet::new());
+        self.relist = self.relist.wrapping_add(1);
         self.tombstones = Tombstones::default();
+        self.tenants.relist_started();
+        self.wants_relist = false;
     }
 
     /// A relist showed an object. It may be older than the version we know, after somebody restored
     /// etcd; only our own unconfirmed writes are newer.
     pub(crate) fn relist_applied(&mut self, child: Child) -> Change {
-        if let Some(listed) = &mut self.relist {
-            listed.insert(child.key.clone());
-        }
-        let known = self.entries.get(&child.key);
-        let stale =
-            known.is_some_and(|entry| entry.unconfirmed && child.version < entry.child.version);
-        if stale {
+        let known = self.entries.get_mut(&child.key);
+        if let Some(entry) = known
+            && entry.unconfirmed
+            && child.version < entry.child.version
+        {
+            entry.relist = self.relist;
             return Change::default();
         }
         let key = child.key.clone();
         let change = self.put(child, false);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.delete_requested = false;
+            entry.relist = self.relist;
         }
         change
     }
@@ -136,11 +169,10 @@ impl ObjectIndex {
     /// A relist ended. Removes and returns what it did not show, except objects that only our own
     /// writes showed: their keys come second, to be asked for one by one.
     pub(crate) fn relist_done(&mut self) -> (Vec<Entry>, Vec<ObjectKey>) {
-        let listed = self.relist.take().unwrap_or_default();
         let missing = self
             .entries
             .values()
-            .filter(|entry| !listed.contains(&entry.child.key));
+            .filter(|entry| entry.relist != self.relist);
         let (unconfirmed, gone): (Vec<&Entry>, Vec<&Entry>) =
             missing.partition(|entry| entry.unconfirmed);
         let keys = |entries: Vec<&Entry>| -> Vec<ObjectKey> {
@@ -150,6 +182,7 @@ impl ObjectIndex {
                 .collect()
         };
         let (unconfirmed, gone) = (keys(unconfirmed), keys(gone));
+        self.tenants.relist_done();
         (
             gone.iter().filter_map(|key| self.take(key)).collect(),
             unconfirmed,
@@ -177,28 +210,63 @@ impl ObjectIndex {
             .filter_map(|key| self.entries.get(key))
     }
 
+    /// A job has come that may have children already. Some may have been left out as nobody's.
+    pub(crate) fn job_came(&mut self, namespace: &str) {
+        self.wants_relist |= self.tenants.job_came(namespace);
+    }
+
+    /// Objects of jobs of this namespace may have been left out.
+    pub(crate) fn hides_children(&self, namespace: &str) -> bool {
+        self.tenants.hides_children(namespace)
+    }
+
+    /// Whether only a new list shows what there is now. It is asked for once.
+    pub(crate) fn take_wants_relist(&mut self) -> bool {
+        std::mem::take(&mut self.wants_relist)
+    }
+
     fn put(&mut self, mut child: Child, unconfirmed: bool) -> Change {
-        let before = self.take(&child.key);
-        let same = before
-            .as_ref()
-            .is_some_and(|entry| entry.child.uid == child.uid);
-        let delete_requested = same && before.as_ref().is_some_and(|entry| entry.delete_requested);
-        let news = before
-            .as_ref()
-            .is_none_or(|entry| !entry.child.same_except_version(&child));
-        self.index(&mut child);
+        let before = self.unlink(&child.key).map(|(entry, _)| entry);
+        let known = before.as_ref().filter(|entry| entry.child.uid == child.uid);
+        let news = known.is_none_or(|entry| !entry.child.same_except_version(&child));
         let changed_job = child.job().filter(|_| news);
-        self.entries.insert(
-            child.key.clone(),
-            Entry {
-                child,
-                unconfirmed,
-                delete_requested,
-            },
-        );
+        // A child outlives its job by the time that the garbage collector needs.
+        let was_claimed = known.is_some_and(|entry| entry.class == Class::Claimed);
+        let class = match was_claimed {
+            true => Class::Claimed,
+            false => self.jobs.class(&child),
+        };
+        let bytes = child.bytes();
+        let namespace = &child.key.namespace;
+        // Our own writes count, or we would repeat them.
+        if !unconfirmed && !self.tenants.has_room(namespace, bytes, class) {
+            let is_first = self.tenants.leave_out(namespace, &child.uid, class);
+            return Change {
+                gone: before,
+                changed_job,
+                left_out: is_first.then_some(class),
+            };
+        }
+        let (same, delete_requested, relist) = match known {
+            Some(entry) => (true, entry.delete_requested, entry.relist),
+            None => (false, false, self.relist.wrapping_sub(1)),
+        };
+        self.tenants.add(namespace, bytes, class);
+        self.tenants.accounted_for(namespace, &child.uid);
+        self.index(&mut child);
+        let entry = Entry {
+            child,
+            unconfirmed,
+            delete_requested,
+            relist,
+            class,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        };
+        self.entries.insert(entry.child.key.clone(), entry);
         Change {
             gone: before.filter(|_| !same),
             changed_job,
+            left_out: None,
         }
     }
 
@@ -234,7 +302,15 @@ impl ObjectIndex {
     }
 
     fn take(&mut self, key: &ObjectKey) -> Option<Entry> {
+        let (entry, has_room_again) = self.unlink(key)?;
+        self.wants_relist |= has_room_again;
+        Some(entry)
+    }
+
+    fn unlink(&mut self, key: &ObjectKey) -> Option<(Entry, bool)> {
         let entry = self.entries.remove(key)?;
+        let (namespace, bytes) = (&entry.child.key.namespace, entry.bytes as usize);
+        let has_room_again = self.tenants.remove(namespace, bytes, entry.class);
         if let Some(owner) = &entry.child.owner
             && let Some(family) = self.by_owner.get_mut(&owner.uid)
         {
@@ -251,7 +327,7 @@ impl ObjectIndex {
                 self.by_job_label.remove(job);
             }
         }
-        Some(entry)
+        Some((entry, has_room_again))
     }
 }
 
@@ -313,11 +389,12 @@ mod tests {
             job_label: Some("job-1".into()),
             orphan_of: None,
             has_watch_label: true,
-            facts: Facts::Config(planner::observed::ConfigState {
-                uid: uid.to_owned(),
-                data: std::collections::BTreeMap::default(),
-            }),
+            facts: Facts::Config(planner::observed::ConfigState::new(uid.to_owned(), [])),
         }
+    }
+
+    fn index() -> ObjectIndex {
+        ObjectIndex::new(&Kind::ConfigMap, Arc::default())
     }
 
     fn version_of(index: &ObjectIndex, name: &str) -> Option<u64> {
@@ -328,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_older_event_does_not_overwrite_our_own_write() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         index.response(object("a", "u1", 9));
         index.watch_applied(object("a", "u1", 7));
@@ -339,7 +416,7 @@ mod tests {
 
     #[test]
     fn an_answer_does_not_overwrite_a_newer_event() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 9));
         index.response(object("a", "u1", 5));
         assert_eq!(version_of(&index, "a"), Some(9));
@@ -347,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_older_object_does_not_remove_its_successor() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         index.response(object("a", "u2", 9));
         assert!(index.watch_deleted(&object("a", "u1", 8)).gone.is_none());
@@ -356,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_late_event_does_not_bring_a_deleted_object_back() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         assert!(index.watch_deleted(&object("a", "u1", 8)).gone.is_some());
         index.watch_applied(object("a", "u1", 7));
@@ -367,7 +444,7 @@ mod tests {
 
     #[test]
     fn an_object_that_left_the_selection_may_come_back() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         index.watch_deleted(&object("a", "u1", 8));
         index.response(object("a", "u1", 9));
@@ -377,7 +454,7 @@ mod tests {
 
     #[test]
     fn what_we_deleted_stays_deleted_until_the_watch_agrees() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         let key = object("a", "u1", 5).key;
         index.watch_applied(object("a", "u1", 5));
         index.absent(&key, Some("u1"));
@@ -389,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_requested_delete_survives_later_events() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         let key = object("a", "u1", 5).key;
         index.watch_applied(object("a", "u1", 5));
         index.set_delete_requested(&key, Some("u1"));
@@ -403,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_relist_removes_what_it_does_not_show() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         index.watch_applied(object("b", "u2", 6));
         index.relist_started();
@@ -417,7 +494,7 @@ mod tests {
 
     #[test]
     fn an_own_write_survives_a_relist_that_does_not_show_it() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.relist_started();
         index.response(object("a", "u1", 9));
         let (gone, unconfirmed_keys) = index.relist_done();
@@ -428,7 +505,7 @@ mod tests {
 
     #[test]
     fn an_own_write_that_was_seen_back_does_not_survive_a_relist_without_it() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.response(object("a", "u1", 9));
         index.watch_applied(object("a", "u1", 9));
         index.relist_started();
@@ -438,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_relist_may_go_back_in_time_but_not_behind_our_own_writes() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 50));
         index.response(object("b", "u2", 60));
         index.relist_started();
@@ -451,7 +528,7 @@ mod tests {
 
     #[test]
     fn indexes_follow_the_objects() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         index.watch_applied(object("a", "u1", 5));
         let mut stolen = object("a", "u1", 6);
         stolen.owner = None;
@@ -470,7 +547,7 @@ mod tests {
 
     #[test]
     fn an_event_that_tells_nothing_new_is_no_change() {
-        let mut index = ObjectIndex::default();
+        let mut index = index();
         assert!(
             index
                 .watch_applied(object("a", "u1", 5))

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::runtime::controller::Action as Requeue;
 use planner::observed::{Observed, Refusal};
-use planner::{Action, Job, Plan};
+use planner::{Action, Job, Kind, Plan};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -39,7 +39,15 @@ pub(crate) async fn reconcile(
     context.memory.begin(stored.uid());
     // client: watches
     if let Err(unlisted) = context.cache.wait_listed(context.served.also_makes).await {
-        return report_unlisted(&context, stored, unlisted).await;
+        return report_held(&context, stored, not_listed(unlisted)).await;
+    }
+    if let Some(kind) = context.cache.left_out(&stored.key().namespace) {
+        return report_held(&context, stored, over_budget(kind)).await;
+    }
+    let large = stored.is_left_out();
+    let slot = large.then(|| context.large_jobs.try_acquire());
+    if slot.as_ref().is_some_and(Result::is_err) {
+        return Ok(Requeue::requeue(SOON));
     }
     let start = Instant::now();
     // A panic over one job must not stop the others.
@@ -60,13 +68,31 @@ pub(crate) async fn reconcile(
     Ok(requeue_after.map_or_else(Requeue::await_change, Requeue::requeue))
 }
 
-/// Without a list, nothing may be concluded or done. The status of a job that is not over says so; the
-/// rest of a status that was written before stands.
-async fn report_unlisted(
+/// What the API server, or we, refuse, but for the time of the next try.
+type Held = (Kind, u16, String);
+
+fn not_listed(Unlisted { kind, message }: Unlisted) -> Held {
+    let message = format!("the operator may not watch it: {message}");
+    (kind, 403, message)
+}
+
+fn over_budget(kind: Kind) -> Held {
+    let message = format!(
+        "this namespace has more {}s with muster's labels than muster keeps: delete those that belong to \
+         no job",
+        kind.as_str()
+    );
+    (kind, Refusal::OVER_BUDGET, message)
+}
+
+/// Without all objects, nothing may be concluded or done. The status of a job that is not over says so;
+/// the rest of a status that was written before stands.
+async fn report_held(
     context: &Context,
     stored: Arc<UserJob>,
-    Unlisted { kind, message }: Unlisted,
+    (kind, code, message): Held,
 ) -> Result<Requeue, Error> {
+    let stored = lookup::newest(context, stored).await?; // no client, unless it was left out
     let whole = stored.whole(&context.resource);
     let dialect = context.served.dialect_of(&whole);
     let recorded = (dialect.recorded)(&whole);
@@ -79,8 +105,8 @@ async fn report_unlisted(
         observed.refused.push(Refusal {
             kind,
             name: "(watch)".to_owned(),
-            code: 403,
-            message: format!("the operator may not watch it: {message}"),
+            code,
+            message,
             retry_at: now + UNLISTED_RETRY,
         });
         let status = planner::plan(&observed).status;

@@ -207,7 +207,7 @@ async fn write(
     let written = UserJob::read(&text)?;
     context.memory.with(job.uid(), |memory| {
         memory.unanswered = None;
-        memory.written = Some(Arc::clone(&written));
+        memory.written = Some(written.remembered());
         memory.written_at = Some(Instant::now());
         memory.pace.written(urgency);
     });

@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::admin::{self, Health};
@@ -36,6 +37,9 @@ use crate::{connect, signal, wire};
 const GRACE: Duration = Duration::from_secs(8);
 /// A healthy watch does not lag this far behind our own writes.
 const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
+
+/// Passes over jobs that are too large to keep: the values of one take some ten times its text.
+const LARGE_JOBS: usize = 1;
 
 type Stop = Shared<BoxFuture<'static, ()>>;
 
@@ -106,15 +110,12 @@ impl Operator {
             &kinds,
             Arc::clone(&memory),
             Arc::clone(&pending),
+            Arc::clone(&self.metrics),
+            RESOURCES.iter().map(resource),
         ));
         self.health.leads_with(Arc::clone(&cache));
-        let watch = Watch {
-            api: self.api.clone(),
-            namespace: scope.namespace.clone(),
-            cache: Arc::clone(&cache),
-            memory: Arc::clone(&memory),
-            metrics: Arc::clone(&self.metrics),
-        };
+        let watch = self.watch(&scope, &cache, &memory);
+        let large_jobs = Arc::new(Semaphore::new(LARGE_JOBS));
         let mut watches = JoinSet::new();
         for kind in kinds {
             watches.spawn(watch.clone().children(kind));
@@ -124,27 +125,14 @@ impl Operator {
         }
         let turns = Arc::new(FairTurns::default());
         let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {
-            let context = Context {
-                api: self.api.clone(),
-                served,
-                resource: resource(served),
-                site: scope.site.clone(),
-                cache: Arc::clone(&cache),
-                memory: Arc::clone(&memory),
-                pending: Arc::clone(&pending),
-                metrics: Arc::clone(&self.metrics),
-                priorities: Priorities::default(),
-                turns: Arc::clone(&turns),
-                watch_lag_max: WATCH_LAG_MAX,
-                dropped: Mutex::default(),
-                clock: scope.clock,
-            };
+            let context = self.context(served, &scope, &watch, &pending, &turns, &large_jobs);
             let (pending, cache) = (Arc::clone(&pending), Arc::clone(&cache));
             let (watch, stop) = (watch.clone(), stop.clone());
+            let looks = (!served.is_required).then(|| watch.discovery.looks());
             async move {
-                if !served.is_required {
+                if let Some(looks) = looks {
                     tokio::select! {
-                        () = watch.wait_until_served(&context.resource) => {}
+                        () = watch.wait_until_served(&context.resource, looks) => {}
                         () = stop.clone() => return,
                     }
                 }
@@ -158,6 +146,7 @@ impl Operator {
                 }
             }
         });
+        let discovery = Arc::clone(&watch.discovery);
         // After `stop`, controllers end with their last pass. A pass that hangs must not delay the
         // release of the lease.
         let grace = async {
@@ -166,12 +155,53 @@ impl Operator {
         };
         tokio::select! {
             _ = join_all(controllers) => {}
+            () = forever(discovery.run(&self.api)) => {}
             () = grace => tracing::warn!("some reconcile passes did not end in time"),
             // Without one of the watches, we would act on a view that gets ever older.
             ended = watches.join_next() => bail!("a watch ended by itself: {ended:?}"),
         }
         ensure!(stop.peek().is_some(), "the controllers ended by themselves");
         Ok(())
+    }
+
+    fn watch(&self, scope: &Scope, cache: &Arc<Cache>, memory: &Arc<Memory>) -> Watch {
+        Watch {
+            api: self.api.clone(),
+            namespace: scope.namespace.clone(),
+            cache: Arc::clone(cache),
+            memory: Arc::clone(memory),
+            metrics: Arc::clone(&self.metrics),
+            discovery: Arc::default(),
+            pages: watch::pages(),
+            texts: Arc::default(),
+        }
+    }
+
+    fn context(
+        &self,
+        served: &'static dialects::Resource,
+        scope: &Scope,
+        watch: &Watch,
+        pending: &Arc<PendingJobs>,
+        turns: &Arc<FairTurns>,
+        large_jobs: &Arc<Semaphore>,
+    ) -> Context {
+        Context {
+            api: self.api.clone(),
+            served,
+            resource: resource(served),
+            site: scope.site.clone(),
+            cache: Arc::clone(&watch.cache),
+            memory: Arc::clone(&watch.memory),
+            pending: Arc::clone(pending),
+            metrics: Arc::clone(&self.metrics),
+            priorities: Priorities::default(),
+            turns: Arc::clone(turns),
+            watch_lag_max: WATCH_LAG_MAX,
+            dropped: Mutex::default(),
+            clock: scope.clock,
+            large_jobs: Arc::clone(large_jobs),
+        }
     }
 }
 

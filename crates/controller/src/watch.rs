@@ -10,31 +10,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, FuturesUnordered, Stream, StreamExt as _};
-use kube::core::{ApiResource, DynamicResourceScope, Status};
+use kube::core::{ApiResource, DynamicObject, Status};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use planner::Kind;
 use planner::site::GangScheduler;
+use tokio::sync::Semaphore;
 
 use crate::api::{Api, Target};
 use crate::backoff::WatchBackoff;
 use crate::cache::Cache;
+use crate::discovery::{Discovery, Seen};
 use crate::error::chain;
+use crate::job_texts::JobTexts;
+use crate::list_watch::{Reader, Source, list_watch};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object_index::ObjectIndex;
-use crate::wire::{self, IntoChild, ObjectKey, UserJob};
+use crate::wire::{self, ObjectKey, Reading, UserJob};
 
-/// A page is held in memory twice while it is read, and jobs are kept whole.
-const JOBS_PER_PAGE: u32 = 50;
-const CHILDREN_PER_PAGE: u32 = 200;
-/// Between two checks for a missing API: short at first, because new RBAC rules take a moment to apply,
-/// then doubling.
-const LOOK_FOR_API: Duration = Duration::from_secs(1);
-const LOOK_FOR_API_MAX: Duration = Duration::from_secs(30);
+/// Pages of lists that are in memory at once, over all kinds.
+const PAGES_AT_ONCE: usize = 2;
 /// Between two requests for an object that a relist did not show.
 const CONFIRM_RETRY: Duration = Duration::from_secs(1);
+/// Children wait this long for the lists of jobs: without the jobs, nobody seems to own them.
+const JOBS_FIRST: Duration = Duration::from_secs(5);
 
 /// What a watch needs.
 #[derive(Clone)]
@@ -45,6 +46,14 @@ pub(crate) struct Watch {
     pub(crate) cache: Arc<Cache>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) discovery: Arc<Discovery>,
+    pub(crate) pages: Arc<Semaphore>,
+    pub(crate) texts: Arc<JobTexts>,
+}
+
+/// How many pages of lists may be in memory.
+pub(crate) fn pages() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(PAGES_AT_ONCE))
 }
 
 /// The kinds of children that are watched.
@@ -66,35 +75,32 @@ impl Watch {
         self.children(kind).await;
     }
 
-    /// Watches children of one kind.
+    /// Watches children of one kind, once the jobs are known.
     pub(crate) async fn children(self, kind: Kind) {
-        match kind {
-            Kind::Pod => self.watch_kind::<wire::Pod>(kind).await,
-            Kind::Job => self.watch_kind::<wire::Job>(kind).await,
-            Kind::Service => self.watch_kind::<wire::Service>(kind).await,
-            Kind::ConfigMap => self.watch_kind::<wire::ConfigMap>(kind).await,
-            Kind::StatefulSet => self.watch_kind::<wire::StatefulSet>(kind).await,
-            Kind::NetworkPolicy => self.watch_kind::<wire::NetworkPolicy>(kind).await,
-            Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => {
-                self.watch_kind::<wire::AccountObject>(kind).await;
+        let jobs = tokio::time::timeout(JOBS_FIRST, self.cache.jobs_listed());
+        if jobs.await.is_err() {
+            tracing::warn!("jobs are not listed yet; watching their {}s", kind.as_str());
+        }
+        loop {
+            tokio::select! {
+                () = self.watch_kind(&kind) => return,
+                () = self.cache.relist_requested(&kind) => {
+                    tracing::info!("listing {}s again", kind.as_str());
+                }
             }
-            Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
-                self.watch_kind::<wire::PodGroup>(kind).await;
-            }
-            Kind::Secret => unreachable!("Secrets are not watched"),
         }
     }
 
-    async fn watch_kind<K: IntoChild + kube::Resource<Scope = DynamicResourceScope>>(
-        self,
-        kind: Kind,
-    ) {
-        let resource = wire::resource(&kind);
-        let (label, value) = wire::watch_label(kind == Kind::Pod);
-        let config = watcher::Config::default()
-            .labels(&format!("{label}={value}"))
-            .page_size(CHILDREN_PER_PAGE);
-        let events = watcher(self.scoped::<K>(&resource), config);
+    async fn watch_kind(&self, kind: &Kind) {
+        let resource = wire::resource(kind);
+        let (label, value) = wire::watch_label(*kind == Kind::Pod);
+        let of_kind = kind.clone();
+        let read: Reader<Reading> = Arc::new(move |text| {
+            let reading = wire::read(&of_kind, text)?;
+            let version = reading.child.version;
+            Ok((reading, version))
+        });
+        let events = list_watch(self.source(&resource, format!("{label}={value}"), read));
         let mut events = pin!(events.backoff(WatchBackoff::default()));
         let mut confirmations = FuturesUnordered::new();
         let mut logged_code = None;
@@ -106,8 +112,8 @@ impl Watch {
             match event {
                 Some(Ok(event)) => {
                     logged_code = None;
-                    let doubtful = self.handle_event(&kind, event).into_iter();
-                    confirmations.extend(doubtful.map(|key| self.confirm(&kind, &resource, key)));
+                    let doubtful = self.handle_event(kind, event).into_iter();
+                    confirmations.extend(doubtful.map(|key| self.confirm(kind, &resource, key)));
                 }
                 Some(Err(error)) => {
                     // A missing API stays missing: log it once.
@@ -116,7 +122,7 @@ impl Watch {
                         log_watch_error(kind.as_str(), &error);
                     }
                     logged_code = code;
-                    self.on_watch_error(&kind, &error);
+                    self.on_watch_error(kind, &error);
                 }
                 None => return,
             }
@@ -124,26 +130,25 @@ impl Watch {
     }
 
     /// Returns the keys of objects that must be asked for one by one.
-    fn handle_event<K: IntoChild>(&self, kind: &Kind, event: Event<K>) -> Vec<ObjectKey> {
+    fn handle_event(&self, kind: &Kind, event: Event<Reading>) -> Vec<ObjectKey> {
         match event {
             Event::Init => self.cache.relist_started(kind),
-            Event::InitApply(object) => {
-                self.count_unreadable(kind, &object);
-                let child = object.child();
+            Event::InitApply(reading) => {
+                self.count_unreadable(kind, &reading);
+                let child = reading.child;
                 let key = child.key.clone();
                 self.cache
                     .update(kind, &key, |index| index.relist_applied(child));
             }
             Event::InitDone => return self.cache.relist_done(kind),
-            Event::Apply(object) => {
-                self.count_unreadable(kind, &object);
-                let child = object.child();
+            Event::Apply(reading) => {
+                self.count_unreadable(kind, &reading);
+                let child = reading.child;
                 let key = child.key.clone();
                 self.cache
                     .update(kind, &key, |index| index.watch_applied(child));
             }
-            Event::Delete(object) => {
-                let child = object.child();
+            Event::Delete(Reading { child, .. }) => {
                 let update = |index: &mut ObjectIndex| index.watch_deleted(&child);
                 self.cache.update(kind, &child.key, update);
             }
@@ -178,12 +183,12 @@ impl Watch {
         }
     }
 
-    fn count_unreadable<K: IntoChild>(&self, kind: &Kind, object: &K) {
-        if object.unreadable() {
-            let meta = object.meta();
+    fn count_unreadable(&self, kind: &Kind, reading: &Reading) {
+        if reading.unreadable {
+            let ObjectKey { namespace, name } = &reading.child.key;
             tracing::warn!(
-                namespace = meta.namespace,
-                name = meta.name,
+                %namespace,
+                %name,
                 "ignoring a part of this {} that has an unknown shape",
                 kind.as_str()
             );
@@ -192,7 +197,9 @@ impl Watch {
     }
 
     fn on_watch_error(&self, kind: &Kind, error: &watcher::Error) {
-        if let watcher::Error::WatchFailed(kube::Error::SerdeError(_)) = error {
+        if let watcher::Error::WatchFailed(kube::Error::SerdeError(_))
+        | watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) = error
+        {
             self.metrics.count_undecodable(kind.as_str());
         }
         match status(error) {
@@ -205,35 +212,45 @@ impl Watch {
         }
     }
 
-    fn scoped<K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(
-        &self,
-        resource: &ApiResource,
-    ) -> kube::Api<K> {
-        let client = self.api.client();
-        match &self.namespace {
-            None => kube::Api::all_with(client, resource),
-            Some(namespace) => kube::Api::namespaced_with(client, namespace, resource),
+    fn source<T>(&self, resource: &ApiResource, labels: String, read: Reader<T>) -> Source<T> {
+        use kube::Resource as _;
+        Source {
+            client: self.api.client(),
+            path: DynamicObject::url_path(resource, self.namespace.as_deref()),
+            labels,
+            pages: Arc::clone(&self.pages),
+            read,
         }
     }
 
-    /// Returns once the cluster serves this API. Few clusters serve all of them, and a missing one may
-    /// be installed later.
-    pub(crate) async fn wait_until_served(&self, resource: &ApiResource) {
-        let (api, plural, group) = (&self.api, &resource.plural, &resource.group);
-        let (mut told, mut wait) = (false, LOOK_FOR_API);
-        while let Err(error) = api.probe(resource, self.namespace.as_deref()).await {
-            if !matches!(error.code(), Some(403 | 404)) {
+    /// Returns once the cluster serves this API.
+    pub(crate) async fn wait_until_served(
+        &self,
+        resource: &ApiResource,
+        mut looks: tokio::sync::watch::Receiver<Seen>,
+    ) {
+        let (plural, group) = (&resource.plural, &resource.group);
+        let mut told = false;
+        loop {
+            if looks.changed().await.is_err() {
                 return;
             }
+            let why = if looks.borrow_and_update().may_serve(group) {
+                match self.api.probe(resource, self.namespace.as_deref()).await {
+                    Err(error) if matches!(error.code(), Some(403 | 404)) => chain(&error),
+                    _ => break,
+                }
+            } else {
+                "no such group".to_owned()
+            };
             if !told {
                 tracing::info!(
-                    error = chain(&error),
+                    why,
                     "{plural}.{group} is not installed or not accessible; not watching it"
                 );
+                self.cache.set_jobs_listed(resource);
                 told = true;
             }
-            tokio::time::sleep(wait).await;
-            wait = wait.saturating_mul(2).min(LOOK_FOR_API_MAX);
         }
         if told {
             tracing::info!("{plural}.{group} is served now; watching it");
@@ -255,43 +272,61 @@ impl Watch {
         let store = writer.as_reader();
         let (known, stored) = (store.clone(), store.clone());
         let (memory, named) = (Arc::clone(&self.memory), resource.clone());
+        let (cache, resource_of_ref) = (Arc::clone(&self.cache), resource.clone());
         let mut listed = HashSet::new();
+        let gone_from = Arc::clone(&self.cache);
         let forget = move |job: &UserJob| {
+            gone_from.job_is_gone(job.uid());
             memory.forget(job.uid(), &job.key());
             forget(job);
         };
-        let jobs = watcher(
-            self.scoped::<UserJob>(resource),
-            watcher::Config::default().page_size(JOBS_PER_PAGE),
-        )
-        .backoff(WatchBackoff::default())
-        .modify(UserJob::slim)
-        .inspect(move |event| match event {
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(job)) => _ = listed.insert(job.uid().to_owned()),
-            Ok(Event::InitDone) => {
-                let known = known.state();
-                let gone = known.iter().filter(|job| !listed.contains(job.uid()));
-                gone.for_each(|job| forget(job));
-            }
-            Ok(Event::Delete(job)) => forget(job),
-            Ok(Event::Apply(_)) | Err(_) => {}
-        })
-        .reflect(writer)
-        .map(move |event| match event {
-            Ok(Event::InitDone) => stored.state(),
-            Ok(Event::Apply(job)) => {
-                let job = stored.get(&ObjectRef::from_obj_with(&job, named.clone()));
-                job.into_iter().collect()
-            }
-            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) => Vec::new(),
-            Err(error) => {
-                log_watch_error("jobs", &error);
-                Vec::new()
-            }
-        })
-        .flat_map(stream::iter);
+        let read = self.keeping(resource, &store);
+        let jobs = list_watch(self.source(resource, String::new(), read))
+            .backoff(WatchBackoff::default())
+            .inspect(move |event| match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(job)) => {
+                    cache.job_exists(job.uid(), &job.key(), job.has_status());
+                    listed.insert(job.uid().to_owned());
+                }
+                Ok(Event::InitDone) => {
+                    let known = known.state();
+                    let gone = known.iter().filter(|job| !listed.contains(job.uid()));
+                    gone.for_each(|job| forget(job));
+                    cache.set_jobs_listed(&named);
+                }
+                Ok(Event::Delete(job)) => forget(job),
+                Ok(Event::Apply(job)) => cache.job_exists(job.uid(), &job.key(), job.has_status()),
+                Err(_) => cache.set_jobs_listed(&named),
+            })
+            .reflect(writer)
+            .map(move |event| match event {
+                Ok(Event::InitDone) => stored.state(),
+                Ok(Event::Apply(job)) => {
+                    let job = stored.get(&ObjectRef::from_obj_with(&job, resource_of_ref.clone()));
+                    job.into_iter().collect()
+                }
+                Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) => Vec::new(),
+                Err(error) => {
+                    log_watch_error("jobs", &error);
+                    Vec::new()
+                }
+            })
+            .flat_map(stream::iter);
         (store, jobs)
+    }
+
+    /// Reads jobs, and keeps no more of their texts than there is room for, not even of one page.
+    fn keeping(&self, resource: &ApiResource, store: &Store<UserJob>) -> Reader<UserJob> {
+        let (resource, store) = (resource.clone(), store.clone());
+        let texts = Arc::clone(&self.texts);
+        Arc::new(move |text| {
+            let mut job: UserJob = serde_json::from_str(text)?;
+            let version = job.version();
+            let stored = store.get(&ObjectRef::from_obj_with(&job, resource.clone()));
+            job.keep(&texts, stored.as_deref());
+            Ok((job, version))
+        })
     }
 }
 

@@ -7,54 +7,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::labels;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::Resource;
 use kube::core::ApiResource;
+use planner::observed::{Directives, LauncherEnd};
 use planner::{Kind, observed};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Deserializer};
-
-/// kube's trait for a type of ours: how it is read is the type, where it lives is a value.
-macro_rules! dynamic_resource {
-    ($type:ty $(, $parameter:ident)*) => {
-        impl<$($parameter),*> kube::Resource for $type {
-            type DynamicType = kube::core::ApiResource;
-            type Scope = kube::core::DynamicResourceScope;
-
-            fn kind(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
-                resource.kind.as_str().into()
-            }
-            fn group(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
-                resource.group.as_str().into()
-            }
-            fn version(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
-                resource.version.as_str().into()
-            }
-            fn plural(resource: &Self::DynamicType) -> std::borrow::Cow<'_, str> {
-                resource.plural.as_str().into()
-            }
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    };
-}
+use serde_json::Value;
 
 mod account;
 mod job;
+mod metadata;
 mod pod;
 mod simple;
 mod stateful_set;
 mod user_job;
 
-pub(crate) use account::AccountObject;
-pub(crate) use job::Job;
-pub(crate) use pod::{Pod, PodFacts, Role};
-pub(crate) use simple::{ConfigMap, NetworkPolicy, PodGroup, Service};
-pub(crate) use stateful_set::StatefulSet;
+use account::AccountObject;
+use job::Job;
+use metadata::{Metadata, Short};
+use pod::Pod;
+pub(crate) use pod::{PodFacts, Role};
+use simple::{ConfigMap, NetworkPolicy, PodGroup, Service};
+use stateful_set::StatefulSet;
 pub(crate) use user_job::UserJob;
 
 /// An object of a job, as far as it matters.
@@ -140,15 +114,21 @@ impl Facts {
 
 /// A stored object that becomes a [`Child`]. A part of an unknown shape is read as empty, and counted
 /// as unreadable.
-pub(crate) trait IntoChild:
-    Resource<DynamicType = ApiResource> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
-{
+trait IntoChild: DeserializeOwned {
     /// Some part of it had a shape that we do not know.
     fn unreadable(&self) -> bool {
         false
     }
     /// What matters of it.
     fn child(self) -> Child;
+}
+
+/// An object as it was read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) child: Child,
+    /// Some part of it had a shape that we do not know.
+    pub(crate) unreadable: bool,
 }
 
 impl ObjectKey {
@@ -192,10 +172,94 @@ impl Child {
     }
 }
 
+/// About what a map, a set or an allocation costs besides its contents.
+const OVERHEAD_BYTES: usize = 64;
+
+impl Child {
+    /// About how much memory it takes, with its places in an index.
+    pub(crate) fn bytes(&self) -> usize {
+        let owner = self.owner.as_ref().map_or(0, |owner| {
+            // Siblings share it.
+            owner.job_name.as_ref().map_or(0, |name| name.len())
+        });
+        let texts = self.key.name.len() + self.uid.len() + owner;
+        size_of::<Self>() + 3 * OVERHEAD_BYTES + texts + self.facts.bytes()
+    }
+}
+
+impl Facts {
+    /// What it holds besides itself.
+    fn bytes(&self) -> usize {
+        let map = |map: &BTreeMap<String, String>| -> usize {
+            let texts = map.iter().map(|(key, value)| key.len() + value.len());
+            texts.map(|bytes| bytes + OVERHEAD_BYTES).sum()
+        };
+        match self {
+            Self::Pod(pod) => pod.bytes(),
+            Self::Service(service) => service.uid.len() + map(&service.selector),
+            Self::Config(config) => {
+                let files = config.files.iter().map(|name| name.len() + OVERHEAD_BYTES);
+                config.uid.len() + files.sum::<usize>()
+            }
+            Self::Job(job) => {
+                let Directives {
+                    labels,
+                    annotations,
+                    node_selector,
+                    tolerations,
+                    scheduling_gates,
+                    node_affinity,
+                } = &job.directives;
+                let values = [node_selector, tolerations, scheduling_gates, node_affinity];
+                let values = values.into_iter().map(value_bytes).sum::<usize>();
+                let end = match &job.end {
+                    Some(LauncherEnd::Failed { reason, message }) => reason.len() + message.len(),
+                    Some(LauncherEnd::Complete { .. }) | None => 0,
+                };
+                size_of_val(&**job) + end + map(labels) + map(annotations) + values
+            }
+            Self::PodGroup(group) => size_of_val(&**group) + value_bytes(&group.spec),
+            Self::NetworkPolicy(policy) => size_of_val(&**policy) + value_bytes(&policy.spec),
+            Self::Account(account) => {
+                let values = value_bytes(&account.rules) + value_bytes(&account.subjects);
+                size_of_val(&**account) + values
+            }
+            Self::WorkerSet(set) => size_of_val(&**set) + value_bytes(&set.template),
+        }
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => {
+            let values = values
+                .iter()
+                .map(|value| size_of::<Value>() + value_bytes(value));
+            values.sum()
+        }
+        Value::Object(fields) => {
+            let each = size_of::<Value>() + OVERHEAD_BYTES;
+            let fields = fields.iter();
+            let fields = fields.map(|(key, value)| each + key.len() + value_bytes(value));
+            fields.sum()
+        }
+    }
+}
+
 /// Reads an answer of the API server.
 pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error> {
-    fn read<K: IntoChild>(text: &str) -> Result<Child, serde_json::Error> {
-        serde_json::from_str::<K>(text).map(IntoChild::child)
+    read(kind, text).map(|reading| reading.child)
+}
+
+/// Reads a stored object. Nothing of the text stays but what the child has.
+pub(crate) fn read(kind: &Kind, text: &str) -> Result<Reading, serde_json::Error> {
+    fn read<K: IntoChild>(text: &str) -> Result<Reading, serde_json::Error> {
+        let object: K = serde_json::from_str(text)?;
+        let unreadable = object.unreadable();
+        let child = object.child();
+        Ok(Reading { child, unreadable })
     }
     match kind {
         Kind::Service => read::<Service>(text),
@@ -222,15 +286,10 @@ pub(crate) struct Identity {
 /// An object's identity, from its metadata alone.
 pub(crate) fn identity(text: &str) -> Result<Identity, serde_json::Error> {
     let object: RawObject<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
-    let mut owners = object
-        .metadata
-        .owner_references
-        .unwrap_or_default()
-        .into_iter();
-    let controller = owners.find(|owner| owner.controller == Some(true));
+    let controller = object.metadata.controller();
     Ok(Identity {
-        uid: object.metadata.uid.unwrap_or_default(),
-        controller: controller.map(|owner| owner.uid),
+        controller: controller.map(|owner| owner.uid.as_str().to_owned()),
+        uid: object.metadata.uid(),
     })
 }
 
@@ -288,14 +347,13 @@ pub(crate) fn named_resource(group: &str, version: &str, kind: &str, plural: &st
 }
 
 /// A stored object with the parts that we read.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(bound(
     deserialize = "Spec: Deserialize<'de> + Default, Status: Deserialize<'de> + \
                              Default, Data: Deserialize<'de> + Default"
 ))]
-pub(crate) struct RawObject<Spec, Status, Data = IgnoredAny> {
-    #[serde(deserialize_with = "lean_metadata")]
-    metadata: ObjectMeta,
+struct RawObject<Spec, Status, Data = IgnoredAny> {
+    metadata: Metadata,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
@@ -304,12 +362,10 @@ pub(crate) struct RawObject<Spec, Status, Data = IgnoredAny> {
     data: Data,
 }
 
-dynamic_resource!(RawObject<Spec, Status, Data>, Spec, Status, Data);
-
 /// A part of an object that may have any shape. An unreadable part must not hide the rest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Part<T> {
+enum Part<T> {
     Read(T),
     Unreadable(IgnoredAny),
     #[default]
@@ -330,68 +386,33 @@ impl<T: Default> Part<T> {
     }
 }
 
-/// Metadata without `managedFields`, which are the largest part of a small object.
-fn lean_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Lean {
-        name: Option<String>,
-        namespace: Option<String>,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        generation: Option<i64>,
-        labels: Option<BTreeMap<String, String>>,
-        annotations: Option<BTreeMap<String, String>>,
-        owner_references: Option<Vec<OwnerReference>>,
-        creation_timestamp: Option<Time>,
-        deletion_timestamp: Option<Time>,
-        deletion_grace_period_seconds: Option<i64>,
-    }
-    let lean = Lean::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: lean.name,
-        namespace: lean.namespace,
-        uid: lean.uid,
-        resource_version: lean.resource_version,
-        generation: lean.generation,
-        labels: lean.labels,
-        annotations: lean.annotations,
-        owner_references: lean.owner_references,
-        creation_timestamp: lean.creation_timestamp,
-        deletion_timestamp: lean.deletion_timestamp,
-        deletion_grace_period_seconds: lean.deletion_grace_period_seconds,
-        ..ObjectMeta::default()
-    })
-}
-
 /// A child from its metadata and facts.
-fn assemble(metadata: &ObjectMeta, facts: Facts) -> Child {
-    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-    let mut owners = metadata.owner_references.iter().flatten();
-    let owner = owners.find(|owner| owner.controller == Some(true));
-    let (watch_label, value) = watch_label(matches!(facts, Facts::Pod(_)));
+fn assemble(metadata: &Metadata, facts: Facts) -> Child {
+    let text = |text: &Option<Short>| text.as_ref().map_or("", Short::as_str).into();
+    let is_pod = matches!(facts, Facts::Pod(_));
     Child {
         key: ObjectKey {
             namespace: text(&metadata.namespace),
             name: text(&metadata.name),
         },
         uid: text(&metadata.uid),
-        version: version(metadata),
-        owner: owner.map(|owner| {
+        version: metadata.version(),
+        owner: metadata.controller().map(|owner| {
             let is_between = matches!(owner.kind.as_str(), "Job" | "StatefulSet");
-            let job_name = label(metadata, labels::JOB_NAME_LABEL).filter(|_| is_between);
+            let job_name = metadata.job_name().filter(|_| is_between);
             Arc::new(ControllerRef {
-                kind: owner.kind.clone(),
-                name: owner.name.clone(),
+                kind: owner.kind.0.clone(),
+                name: owner.name.0.clone(),
                 uid: owner.uid.as_str().into(),
                 job_name: job_name.map(Arc::from),
             })
         }),
-        orphan_of: label(metadata, labels::JOB_NAME_LABEL)
-            .filter(|_| owner.is_none() && label(metadata, labels::JOB_UID_LABEL).is_some())
+        orphan_of: metadata
+            .job_name()
+            .filter(|_| metadata.controller().is_none() && metadata.job_uid().is_some())
             .map(Arc::from),
-        job_label: label(metadata, labels::JOB_UID_LABEL).map(Arc::from),
-        has_watch_label: label(metadata, watch_label) == Some(value),
+        job_label: metadata.job_uid().map(Arc::from),
+        has_watch_label: metadata.has_watch_label(is_pod),
         facts,
     }
 }
@@ -404,32 +425,6 @@ pub(crate) fn watch_label(is_pod: bool) -> (&'static str, &'static str) {
     } else {
         (labels::MANAGED_BY_LABEL, labels::MANAGED_BY)
     }
-}
-
-/// `metadata.resourceVersion` as a number; 0 when it is not one.
-fn version(metadata: &ObjectMeta) -> u64 {
-    metadata
-        .resource_version
-        .as_deref()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
-}
-
-fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-/// The value of an annotation, or nothing.
-fn annotation(metadata: &ObjectMeta, key: &str) -> String {
-    let annotations = metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(key))
-        .cloned()
-        .unwrap_or_default()
-}
-
-fn uid(metadata: &ObjectMeta) -> String {
-    metadata.uid.clone().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde_json::json;
 
 pub use self::stopwatch::growth;
 use crate::action::Kind;
+use crate::fingerprint::Fingerprint;
 use crate::job::{
     Access, Account, AccountRule, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher,
     LauncherKind, LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Provided,
@@ -290,7 +291,7 @@ pub fn pod(name: &str) -> Pod {
         message: String::new(),
         node: String::new(),
         address: String::new(),
-        hosts: String::new(),
+        hosts: Fingerprint::default(),
         told_end: false,
         restarts: 0,
         finished_at: None,

@@ -7,6 +7,7 @@
 
 mod action;
 pub mod check;
+mod fingerprint;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
 mod host_name;
@@ -29,6 +30,7 @@ mod worker_batch;
 
 pub use action::{Action, Kind, Object};
 pub use contract::Reason;
+pub use fingerprint::Fingerprint;
 pub use job::Job;
 pub use keys::Keys;
 pub use observed::Observed;

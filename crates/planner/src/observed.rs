@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::action::Kind;
+use crate::fingerprint::Fingerprint;
 use crate::job::Job;
 use crate::recorded::Recorded;
 use crate::site::Site;
@@ -128,8 +129,37 @@ pub struct ServiceState {
 pub struct ConfigState {
     /// UID, for patches that must not hit a successor.
     pub uid: String,
-    /// Its data as it stands.
-    pub data: BTreeMap<String, String>,
+    /// Of its data as it stands, which may be large and anybody's.
+    pub data: Fingerprint,
+    /// The names of its files, or the first [`Self::FILES_MAX`] of them: what the job does not have
+    /// is removed by name.
+    pub files: Vec<String>,
+}
+
+impl ConfigState {
+    /// More files than any job has. Of more, the rest shows once these are gone.
+    pub const FILES_MAX: usize = 64;
+
+    /// Of a ConfigMap with these files.
+    pub fn new<'a>(uid: String, data: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut state = Self {
+            uid,
+            data: Fingerprint::default(),
+            files: Vec::new(),
+        };
+        for (name, text) in data {
+            state.add(name, text);
+        }
+        state
+    }
+
+    /// It has this file, too.
+    pub fn add(&mut self, name: &str, text: &str) {
+        self.data = self.data.with(name, text);
+        if self.files.len() < Self::FILES_MAX {
+            self.files.push(name.to_owned());
+        }
+    }
 }
 
 /// What matters of the key Secret.
@@ -289,8 +319,8 @@ pub struct Pod {
     pub node: String,
     /// Its address, or empty.
     pub address: String,
-    /// The list of workers that it was given, or empty.
-    pub hosts: String,
+    /// Of the list of workers that it was given, which may be large.
+    pub hosts: Fingerprint,
     /// It was told that the job is over.
     pub told_end: bool,
     /// How often its containers were started again.
@@ -377,4 +407,9 @@ pub struct Refusal {
     pub message: String,
     /// When another try makes sense.
     pub retry_at: Timestamp,
+}
+
+impl Refusal {
+    /// The code of a refusal of our own: the namespace has more objects than we keep.
+    pub const OVER_BUDGET: u16 = 507;
 }

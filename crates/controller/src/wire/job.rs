@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::observed::{Directives, LauncherEnd, LauncherJob};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, assemble, uid};
+use super::metadata::{Sentence, Short};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble};
 
 /// batch/v1 Job.
-pub(crate) type Job = RawObject<Part<JobSpec>, Part<JobStatus>>;
+pub(super) type Job = RawObject<Part<JobSpec>, Part<JobStatus>>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct JobSpec {
+pub(super) struct JobSpec {
     suspend: Option<bool>,
     ttl_seconds_after_finished: Option<u32>,
     template: Template,
@@ -45,7 +47,7 @@ struct TemplateSpec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct JobStatus {
+pub(super) struct JobStatus {
     start_time: Option<Time>,
     completion_time: Option<Time>,
     failed: Option<u32>,
@@ -57,17 +59,17 @@ pub(crate) struct JobStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Uncounted {
-    failed: Option<Vec<String>>,
+    failed: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Condition {
     #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
-    message: Option<String>,
+    kind: Short,
+    status: Short,
+    reason: Option<Short>,
+    message: Option<Sentence>,
 }
 
 impl IntoChild for Job {
@@ -80,10 +82,10 @@ impl IntoChild for Job {
         let status = self.status.or_default();
         let mut affinity = spec.template.spec.affinity;
         let facts = Facts::Job(Box::new(LauncherJob {
-            uid: uid(&self.metadata),
+            uid: self.metadata.uid(),
             suspended: spec.suspend.unwrap_or(false),
             started_at: status.start_time.as_ref().map(|time| time.0),
-            deleting: self.metadata.deletion_timestamp.is_some(),
+            deleting: self.metadata.deleting(),
             held: is_held(&status),
             failed_pods: failed_pods(&status),
             end: end(&status),
@@ -105,7 +107,9 @@ impl IntoChild for Job {
 
 fn is_held(status: &JobStatus) -> bool {
     let mut conditions = status.conditions.iter().flatten();
-    conditions.any(|condition| condition.kind == "Suspended" && condition.status == "True")
+    conditions.any(|condition| {
+        condition.kind.as_str() == "Suspended" && condition.status.as_str() == "True"
+    })
 }
 
 fn failed_pods(status: &JobStatus) -> u32 {
@@ -121,10 +125,10 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
         .conditions
         .iter()
         .flatten()
-        .filter(|condition| condition.status == "True");
+        .filter(|condition| condition.status.as_str() == "True");
     // If both conditions are met, the Job is complete.
     let mut met: Vec<_> = met.collect();
-    met.sort_by_key(|condition| condition.kind != "Complete");
+    met.sort_by_key(|condition| condition.kind.as_str() != "Complete");
     met.into_iter()
         .find_map(|condition| match condition.kind.as_str() {
             "Complete" => Some(LauncherEnd::Complete {
@@ -132,8 +136,8 @@ fn end(status: &JobStatus) -> Option<LauncherEnd> {
             }),
             // FailureTarget becomes Failed once the Job's pods are gone, and they show why it failed.
             "FailureTarget" | "Failed" => Some(LauncherEnd::Failed {
-                reason: condition.reason.clone().unwrap_or_default(),
-                message: condition.message.clone().unwrap_or_default(),
+                reason: condition.reason.clone().unwrap_or_default().0,
+                message: condition.message.clone().unwrap_or_default().0,
             }),
             _ => None,
         })

@@ -3,33 +3,35 @@
 
 use contract::labels;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use planner::Fingerprint;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Child, Facts, IntoChild, RawObject, annotation, assemble, label};
+use super::metadata::{Sentence, Short};
+use super::{Child, Facts, IntoChild, Metadata, RawObject, assemble};
 
 /// core/v1 Pod.
-pub(crate) type Pod = RawObject<PodSpec, PodStatus>;
+pub(super) type Pod = RawObject<PodSpec, PodStatus>;
 
 /// The reasons of containers that are starting normally.
 const ORDINARY_WAITS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodSpec {
-    node_name: Option<String>,
+pub(super) struct PodSpec {
+    node_name: Option<Short>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodStatus {
-    phase: Option<String>,
+pub(super) struct PodStatus {
+    phase: Option<Short>,
     #[serde(rename = "podIP")]
-    pod_ip: Option<String>,
-    reason: Option<String>,
-    message: Option<String>,
+    pod_ip: Option<Short>,
+    reason: Option<Short>,
+    message: Option<Sentence>,
     conditions: Option<Vec<Condition>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
     container_statuses: Option<Vec<ContainerStatus>>,
@@ -39,16 +41,16 @@ pub(crate) struct PodStatus {
 #[serde(rename_all = "camelCase", default)]
 struct Condition {
     #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
-    message: Option<String>,
+    kind: Short,
+    status: Short,
+    reason: Option<Short>,
+    message: Option<Sentence>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
-    name: String,
+    name: Short,
     restart_count: u32,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
@@ -65,16 +67,16 @@ struct ContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerWaiting {
-    reason: Option<String>,
-    message: Option<String>,
+    reason: Option<Short>,
+    message: Option<Sentence>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Terminated {
     exit_code: i32,
-    reason: Option<String>,
-    message: Option<String>,
+    reason: Option<Short>,
+    message: Option<Sentence>,
     finished_at: Option<Time>,
 }
 
@@ -98,7 +100,7 @@ pub(crate) struct PodFacts {
     created_at: Timestamp,
     node: Box<str>,
     address: Box<str>,
-    hosts: Box<str>,
+    hosts: Fingerprint,
     told_end: bool,
     restarts: u32,
     more: Option<Box<More>>,
@@ -114,7 +116,25 @@ struct More {
     exit: Option<Exit>,
 }
 
+impl Condition {
+    fn is(&self, kind: &str, status: &str) -> bool {
+        self.kind.as_str() == kind && self.status.as_str() == status
+    }
+}
+
 impl PodFacts {
+    /// What it holds besides itself.
+    pub(super) fn bytes(&self) -> usize {
+        let more = self.more.as_deref().map_or(0, |more| {
+            let waiting = more.waiting.as_ref();
+            let waiting = waiting.map_or(0, |wait| wait.reason.len() + wait.message.len());
+            let exit = more.exit.as_ref();
+            let exit = exit.map_or(0, |exit| exit.reason.len() + exit.message.len());
+            size_of::<More>() + waiting + exit + more.reason.len() + more.message.len()
+        });
+        self.node.len() + self.address.len() + more
+    }
+
     /// The pod as the planner sees it.
     pub(crate) fn pod(&self, child: &Child, delete_requested: bool) -> observed::Pod {
         let More {
@@ -143,7 +163,7 @@ impl PodFacts {
             message,
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
-            hosts: self.hosts.as_ref().to_owned(),
+            hosts: self.hosts,
             told_end: self.told_end,
             restarts: self.restarts,
             finished_at,
@@ -160,26 +180,25 @@ impl IntoChild for Pod {
             status,
             data: _,
         } = self;
-        let role = match label(&metadata, labels::JOB_ROLE_LABEL) {
+        let role = match metadata.role() {
             Some(labels::WORKER_ROLE) => Role::Worker,
             Some(role) if dialects::is_launcher_role(role) => Role::Launcher,
             Some(_) | None => Role::Neither,
         };
-        let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        let ready = |condition: &Condition| condition.is("Ready", "True");
         let begun = containers(&status).any(has_begun);
-        let created_at = metadata.creation_timestamp.as_ref().map(|time| time.0);
         let facts = PodFacts {
             role,
-            phase: phase(status.phase.as_deref()),
+            phase: phase(status.phase.as_ref().map(Short::as_str)),
             begun,
             ready: status.conditions.iter().flatten().any(ready),
-            deleting: metadata.deletion_timestamp.is_some(),
+            deleting: metadata.deleting(),
             stopped: stopped(&metadata, &status),
-            created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
-            node: spec.node_name.unwrap_or_default().into(),
-            address: status.pod_ip.clone().unwrap_or_default().into(),
-            hosts: annotation(&metadata, labels::HOSTS_ANNOTATION).into(),
-            told_end: !annotation(&metadata, labels::END_ANNOTATION).is_empty(),
+            created_at: metadata.created_at(),
+            node: spec.node_name.unwrap_or_default().0.into(),
+            address: status.pod_ip.clone().unwrap_or_default().0.into(),
+            hosts: metadata.hosts(),
+            told_end: metadata.told_end(),
             restarts: containers(&status)
                 .map(|container| container.restart_count)
                 .sum(),
@@ -195,8 +214,8 @@ fn more(status: PodStatus) -> Option<Box<More>> {
         waiting: waiting(&status),
         finished_at: ends.map(|time| time.0).max(),
         exit: exit(&status),
-        reason: status.reason.unwrap_or_default(),
-        message: status.message.unwrap_or_default(),
+        reason: status.reason.unwrap_or_default().0,
+        message: status.message.unwrap_or_default().0,
     };
     (more != More::default()).then(|| Box::new(more))
 }
@@ -204,12 +223,11 @@ fn more(status: PodStatus) -> Option<Box<More>> {
 /// The last container ended after somebody asked for the pod's deletion. The API server sets the
 /// deletion's time to the end of the grace period. Times have whole seconds, so one second decides
 /// nothing; a node whose clock is behind can still hide that its containers were stopped.
-fn stopped(metadata: &ObjectMeta, status: &PodStatus) -> bool {
-    let Some(deletion) = &metadata.deletion_timestamp else {
+fn stopped(metadata: &Metadata, status: &PodStatus) -> bool {
+    let Some((deletion, grace)) = metadata.deletion() else {
         return false;
     };
-    let grace = metadata.deletion_grace_period_seconds.unwrap_or_default();
-    let asked_at = deletion.0.checked_sub(SignedDuration::from_secs(grace));
+    let asked_at = deletion.checked_sub(SignedDuration::from_secs(grace));
     let ends = ended(status).filter_map(|(_, end)| end.finished_at.as_ref());
     match (ends.map(|time| time.0).max(), asked_at) {
         (Some(ended_at), Ok(asked_at)) => ended_at >= asked_at,
@@ -230,26 +248,25 @@ fn phase(word: Option<&str>) -> PodPhase {
 
 /// The scheduler's reason comes first: before a pod has a node, no kubelet reports anything.
 fn waiting(status: &PodStatus) -> Option<Waiting> {
-    let unplaced =
-        |condition: &&Condition| condition.kind == "PodScheduled" && condition.status == "False";
+    let unplaced = |condition: &&Condition| condition.is("PodScheduled", "False");
     if let Some(condition) = status.conditions.iter().flatten().find(unplaced) {
         return Some(Waiting {
-            reason: condition.reason.clone().unwrap_or_default(),
-            message: condition.message.clone().unwrap_or_default(),
+            reason: condition.reason.clone().unwrap_or_default().0,
+            message: condition.message.clone().unwrap_or_default().0,
             since: Timestamp::UNIX_EPOCH,
             ..Waiting::default()
         });
     }
     containers(status).find_map(|container| {
         let waiting = container.state.as_ref()?.waiting.as_ref()?;
-        let reason = waiting.reason.clone().unwrap_or_default();
+        let reason = waiting.reason.clone().unwrap_or_default().0;
         if reason.is_empty() || ORDINARY_WAITS.contains(&reason.as_str()) {
             return None;
         }
         Some(Waiting {
-            container: container.name.clone(),
+            container: container.name.0.clone(),
             reason,
-            message: waiting.message.clone().unwrap_or_default(),
+            message: waiting.message.clone().unwrap_or_default().0,
             since: Timestamp::UNIX_EPOCH,
             ..Waiting::default()
         })
@@ -262,10 +279,10 @@ fn exit(status: &PodStatus) -> Option<Exit> {
     let first = failed.min_by_key(|(_, end)| end.finished_at.as_ref().map(|at| at.0));
     let (container, end) = first.or_else(|| restarted(status))?;
     Some(Exit {
-        container: container.name.clone(),
+        container: container.name.0.clone(),
         code: end.exit_code,
-        reason: end.reason.clone().unwrap_or_default(),
-        message: end.message.clone().unwrap_or_default(),
+        reason: end.reason.clone().unwrap_or_default().0,
+        message: end.message.clone().unwrap_or_default().0,
     })
 }
 

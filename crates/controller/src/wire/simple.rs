@@ -2,37 +2,86 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use planner::observed;
+use planner::observed::{self, ConfigState};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, assemble, lean_metadata, uid};
+use super::metadata::Short;
+use super::{Child, Facts, IntoChild, Metadata, Part, RawObject, assemble};
 
 /// core/v1 Service.
-pub(crate) type Service = RawObject<Part<ServiceSpec>, IgnoredAny>;
+pub(super) type Service = RawObject<Part<ServiceSpec>, IgnoredAny>;
 /// core/v1 ConfigMap.
-pub(crate) type ConfigMap = RawObject<IgnoredAny, IgnoredAny, Part<BTreeMap<String, String>>>;
+pub(super) type ConfigMap = RawObject<IgnoredAny, IgnoredAny, Files>;
 /// networking.k8s.io/v1 NetworkPolicy.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct NetworkPolicy {
-    #[serde(deserialize_with = "lean_metadata")]
-    metadata: ObjectMeta,
+#[derive(Debug, Deserialize)]
+pub(super) struct NetworkPolicy {
+    metadata: Metadata,
     #[serde(default)]
     spec: Value,
 }
 
-dynamic_resource!(NetworkPolicy);
-
 /// A PodGroup of any scheduler.
-pub(crate) type PodGroup = RawObject<Value, IgnoredAny>;
+pub(super) type PodGroup = RawObject<Value, IgnoredAny>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ServiceSpec {
+pub(super) struct ServiceSpec {
     selector: Option<BTreeMap<String, String>>,
     publish_not_ready_addresses: Option<bool>,
+}
+
+/// The data of a ConfigMap, of which no text is kept.
+#[derive(Debug)]
+pub(super) struct Files {
+    state: ConfigState,
+    unreadable: bool,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self {
+            state: ConfigState::new(String::new(), []),
+            unreadable: false,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Files {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The API server stores a map of texts, or nothing.
+        let Some(text) = Option::<&serde_json::value::RawValue>::deserialize(deserializer)? else {
+            return Ok(Self::default());
+        };
+        let mut files = serde_json::Deserializer::from_str(text.get());
+        Ok(files
+            .deserialize_map(FilesVisitor)
+            .unwrap_or_else(|_| Self {
+                unreadable: true,
+                ..Self::default()
+            }))
+    }
+}
+
+struct FilesVisitor;
+
+impl<'de> Visitor<'de> for FilesVisitor {
+    type Value = Files;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a map of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Files, A::Error> {
+        let mut files = Files::default();
+        while let Some(name) = map.next_key::<Short>()? {
+            // One file at a time, and none of them stays.
+            let text: String = map.next_value()?;
+            files.state.add(name.as_str(), &text);
+        }
+        Ok(files)
+    }
 }
 
 impl IntoChild for Service {
@@ -43,7 +92,7 @@ impl IntoChild for Service {
     fn child(self) -> Child {
         let spec = self.spec.or_default();
         let facts = Facts::Service(observed::ServiceState {
-            uid: uid(&self.metadata),
+            uid: self.metadata.uid(),
             selector: spec.selector.unwrap_or_default(),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
         });
@@ -53,13 +102,14 @@ impl IntoChild for Service {
 
 impl IntoChild for ConfigMap {
     fn unreadable(&self) -> bool {
-        self.data.unreadable()
+        self.data.unreadable
     }
 
     fn child(self) -> Child {
-        let facts = Facts::Config(observed::ConfigState {
-            uid: uid(&self.metadata),
-            data: self.data.or_default(),
+        let uid = self.metadata.uid();
+        let facts = Facts::Config(ConfigState {
+            uid,
+            ..self.data.state
         });
         assemble(&self.metadata, facts)
     }
@@ -68,7 +118,7 @@ impl IntoChild for ConfigMap {
 impl IntoChild for NetworkPolicy {
     fn child(self) -> Child {
         let facts = Facts::NetworkPolicy(Box::new(observed::NetworkPolicyState {
-            uid: uid(&self.metadata),
+            uid: self.metadata.uid(),
             spec: self.spec,
         }));
         assemble(&self.metadata, facts)
@@ -78,9 +128,9 @@ impl IntoChild for NetworkPolicy {
 impl IntoChild for PodGroup {
     fn child(self) -> Child {
         let facts = Facts::PodGroup(Box::new(observed::PodGroup {
-            uid: uid(&self.metadata),
+            uid: self.metadata.uid(),
             spec: self.spec,
-            deleting: self.metadata.deletion_timestamp.is_some(),
+            deleting: self.metadata.deleting(),
         }));
         assemble(&self.metadata, facts)
     }

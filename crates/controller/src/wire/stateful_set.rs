@@ -1,25 +1,24 @@
 //! The workers' StatefulSet: its replicas and template, and how far its controller has rolled them out.
 
-use contract::labels;
 use planner::observed;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Child, Facts, IntoChild, Part, RawObject, annotation, assemble, uid};
+use super::{Child, Facts, IntoChild, Part, RawObject, assemble};
 
 /// apps/v1 StatefulSet.
-pub(crate) type StatefulSet = RawObject<Part<SetSpec>, Part<SetStatus>>;
+pub(super) type StatefulSet = RawObject<Part<SetSpec>, Part<SetStatus>>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct SetSpec {
+pub(super) struct SetSpec {
     replicas: Option<u32>,
     template: Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct SetStatus {
+pub(super) struct SetStatus {
     observed_generation: i64,
     ready_replicas: u32,
     updated_replicas: u32,
@@ -41,12 +40,12 @@ impl IntoChild for StatefulSet {
             status.updated_replicas,
         ];
         let facts = Facts::WorkerSet(Box::new(observed::WorkerSet {
-            uid: uid(&self.metadata),
+            uid: self.metadata.uid(),
             replicas,
             template: spec.template,
-            fingerprint: annotation(&self.metadata, labels::TEMPLATE_ANNOTATION),
+            fingerprint: self.metadata.template(),
             rolled_out: seen && pods.iter().all(|count| *count == replicas),
-            deleting: self.metadata.deletion_timestamp.is_some(),
+            deleting: self.metadata.deleting(),
         }));
         assemble(&self.metadata, facts)
     }

@@ -200,19 +200,54 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
 
 #[test]
 fn a_part_of_unknown_shape_hides_nothing_else() {
+    let unreadable = |kind: &Kind, object: &Value| {
+        let reading = super::read(kind, &object.to_string());
+        reading.expect("the object can be read").unreadable
+    };
     let object = json!({"metadata": metadata(&json!({})), "spec": {"suspend": true}, "status": 7});
-    let stored: Job = serde_json::from_value(object.clone()).expect("the object can be read");
-    assert!(stored.unreadable());
+    assert!(unreadable(&Kind::Job, &object));
     let launcher = read(&Kind::Job, &object)
         .facts
         .launcher()
         .expect("a Job is a Job");
     assert!(launcher.suspended && launcher.end.is_none());
 
-    let map = json!({"metadata": metadata(&json!({})), "data": [1]});
-    let stored: ConfigMap = serde_json::from_value(map).expect("the object can be read");
-    assert!(stored.unreadable());
-    let fine = json!({"metadata": metadata(&json!({})), "data": {"hostfile": "x"}});
-    let stored: ConfigMap = serde_json::from_value(fine).expect("the object can be read");
-    assert!(!stored.unreadable());
+    for (data, expected) in [
+        (json!([1]), true),
+        (json!({"hostfile": 1}), true),
+        (json!({"hostfile": "x"}), false),
+        (Value::Null, false),
+    ] {
+        let map = json!({"metadata": metadata(&json!({})), "data": data});
+        assert_eq!(unreadable(&Kind::ConfigMap, &map), expected, "{map}");
+    }
+}
+
+#[test]
+fn s01c_no_text_of_others_is_kept_beyond_its_bound() {
+    let huge = "x".repeat(1 << 20);
+    let map = |data: &Value| {
+        let object =
+            json!({"metadata": metadata(&json!({"annotations": {"a": huge}})), "data": data});
+        read(&Kind::ConfigMap, &object)
+    };
+    let large = map(&json!({"hostfile": huge, "other": huge}));
+    assert!(large.bytes() < 1024, "{}", large.bytes());
+    assert_ne!(large.facts, map(&json!({"hostfile": huge})).facts);
+    let wanted = observed::ConfigState::new("u1".to_owned(), [("hostfile", huge.as_str())]);
+    assert_eq!(map(&json!({"hostfile": huge})).facts, Facts::Config(wanted));
+
+    let more = json!({
+        "annotations": {"muster.dev/hosts": huge, "muster.dev/end": huge},
+        "labels": {"muster.dev/job-uid": huge, "training.kubeflow.org/job-name": huge},
+        "ownerReferences": [{"kind": huge, "name": huge, "uid": huge, "controller": true}],
+    });
+    let status = json!({"phase": "Failed", "reason": huge, "message": huge, "podIP": huge,
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": huge, "message": huge}],
+        "containerStatuses": [{"name": huge, "state": {"terminated": {"exitCode": 1, "message": huge,
+            "reason": huge}}}]});
+    let (child, pod) = pod(&more, &status);
+    assert!(child.bytes() < 16 << 10, "{}", child.bytes());
+    assert_eq!(pod.hosts, planner::Fingerprint::of(&huge));
+    assert!(pod.told_end);
 }

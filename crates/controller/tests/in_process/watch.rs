@@ -177,3 +177,82 @@ async fn c15_a_job_that_runs_says_that_a_kind_may_not_be_watched_and_keeps_the_r
     };
     cluster.until_job("seen", "its old status", healed).await;
 }
+
+fn resource(group: &str, version: &str, kind: &str, plural: &str) -> kube::core::ApiResource {
+    let api_version = match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    kube::core::ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+/// Pretends to belong to a job, and has as many and as long names of files as are kept.
+fn forged(index: usize, owner: &str) -> Value {
+    let name = |file: usize| format!("{file:0>250}");
+    let files: serde_json::Map<String, Value> =
+        (0..64).map(|file| (name(file), "".into())).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": format!("forged-{index}"), "namespace": "default",
+            "labels": {"app.kubernetes.io/managed-by": "muster"},
+            "ownerReferences": [{"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+                "name": "victim", "uid": owner, "controller": true}],
+        },
+        "data": files,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn s01c_a_flood_of_objects_holds_the_jobs_of_its_namespace_alone() {
+    let mut cluster = Cluster::new(all_run);
+    cluster.submit(suspended("victim")).await;
+    let victim = cluster.jobs().get("victim").await.expect("it exists");
+    let owner = victim.metadata.uid.unwrap_or_default();
+    let maps = cluster.api("", "v1", "ConfigMap", "configmaps");
+    for index in 0..200 {
+        cluster.create(&maps, forged(index, &owner)).await;
+    }
+    cluster.start_operator();
+    cluster.submit(mpi_job("held")).await;
+    let told = |job: &kube::api::DynamicObject| {
+        job.data["status"]["muster"]["reason"] == "NamespaceOverBudget"
+    };
+    cluster
+        .until_job("held", "the flood in its status", told)
+        .await;
+    assert_eq!(cluster.faults.calls("POST pods").len(), 0);
+
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    let namespaces = kube::Api::<kube::api::DynamicObject>::all_with(
+        cluster.client.clone(),
+        &resource("", "v1", "Namespace", "namespaces"),
+    );
+    cluster.create(&namespaces, namespace).await;
+    let jobs = kube::Api::<kube::api::DynamicObject>::namespaced_with(
+        cluster.client.clone(),
+        "other",
+        &resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs"),
+    );
+    let mut job = mpi_job("free");
+    job["metadata"]["namespace"] = "other".into();
+    cluster.create(&jobs, job).await;
+    let runs = async || {
+        let job = jobs.get("free").await.expect("it exists");
+        condition(&job, "Running").is_some()
+    };
+    cluster
+        .until_met("the job of another namespace to run", runs)
+        .await;
+
+    for index in 0..200 {
+        cluster.delete(&maps, &format!("forged-{index}")).await;
+    }
+    cluster.until("held", "Running").await;
+}

@@ -205,8 +205,12 @@ fn a17_set_hosts_and_rights_follow_the_number() {
         scenario.stored["spec"]["numWorkers"] = count.into();
         scenario.reconcile();
         assert_eq!(scenario.world.workers.len(), count);
-        let config = scenario.world.config.ours().expect("it exists");
-        assert_eq!(config.data["hostfile"].lines().count(), count);
+        let mut fresh = Scenario::of(&DIALECT, scenario.stored.clone());
+        fresh.reconcile();
+        let list = &fresh.made(Kind::ConfigMap)[0]["data"]["hostfile"];
+        assert_eq!(list.as_str().map(|list| list.lines().count()), Some(count));
+        let (now, new) = (&scenario.world.config, &fresh.world.config);
+        assert_eq!(now, new, "the host list follows the number");
         let role = scenario.world.account.role.ours().expect("it exists");
         let names = role.rules[1]["resourceNames"].as_array();
         assert_eq!(names.map(Vec::len), Some(count));

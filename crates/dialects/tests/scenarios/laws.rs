@@ -319,7 +319,7 @@ fn meddle(scenario: &mut Scenario, happening: &Happening) {
         }
         Happening::ConfigEdited => {
             if let Slot::Ours(config) = &mut world.config {
-                config.data.clear();
+                config.data = planner::Fingerprint::default();
             }
         }
         Happening::PodGroupGone => world.pod_group = Slot::Absent,

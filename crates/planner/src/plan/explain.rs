@@ -204,9 +204,11 @@ fn refused(situation: &Situation<'_>, refusal: &Refusal) -> Explanation {
         403 if said.contains("exceeded quota") => Reason::QuotaExceeded,
         403 if said.contains("violates PodSecurity") => Reason::PodSecurityDenied,
         400 | 422 => Reason::Invalid,
+        Refusal::OVER_BUDGET => Reason::NamespaceOverBudget,
         _ => Reason::Refused,
     };
     let message = match refusal.kind {
+        _ if refusal.code == Refusal::OVER_BUDGET => said.clone(),
         Kind::Pod if refusal.name == observed.job.names.launcher => {
             format!("launcher pod created failed: {said}")
         }

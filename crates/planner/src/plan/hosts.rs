@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::pods;
 use crate::action::{Action, Kind};
+use crate::fingerprint::Fingerprint;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
 use crate::worker_batch::WorkerNaming;
@@ -26,7 +27,8 @@ pub(super) fn publish(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
     let Some(hosts) = list(observed, by_agent) else {
         return Vec::new();
     };
-    let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != hosts;
+    let now = Fingerprint::of(&hosts);
+    let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != now;
     let merge = json!({"metadata": {"annotations": {(HOSTS_ANNOTATION): hosts}}});
     let pods = observed.launcher_pods.iter().filter(live);
     pods.map(|pod| Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone()))

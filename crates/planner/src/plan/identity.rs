@@ -1,12 +1,12 @@
 //! Policy: Service, ConfigMap and key must exist before any pod, and follow the job when it is edited.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::merge_patch;
 use crate::action::{Action, Kind};
 use crate::job::HostNames;
 use crate::keys::Keys;
-use crate::observed::Observed;
+use crate::observed::{ConfigState, Observed};
 use crate::reach::Reach;
 use crate::render::identity as render;
 
@@ -50,9 +50,18 @@ fn config(observed: &Observed, reach: Reach<'_>) -> Option<Action> {
     let config = observed.config.ours()?;
     let (job, site) = (&observed.job, &observed.site);
     let data = render::config_data(job, site, reach, || render::discoverable(observed));
-    (config.data != data).then(|| {
+    let texts = data
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
+    let wanted = ConfigState::new(String::new(), texts);
+    (config.data != wanted.data).then(|| {
         let name = &observed.job.names.config;
-        let data = merge_patch::replacing(&json!(config.data), &json!(data));
+        let old: Map<String, Value> = config
+            .files
+            .iter()
+            .map(|name| (name.clone(), Value::Null))
+            .collect();
+        let data = merge_patch::replacing(&Value::Object(old), &json!(data));
         Action::patch(Kind::ConfigMap, name, &config.uid, json!({"data": data}))
     })
 }

@@ -176,9 +176,7 @@ fn a_drifted_service_or_host_list_is_put_right() {
             service.selector.insert("stray".to_owned(), "x".to_owned());
         }
         if let Slot::Ours(config) = &mut world.config {
-            config
-                .data
-                .insert("hostfile".to_owned(), "nonsense".to_owned());
+            config.add("stray", "nonsense");
         }
     });
     let plan = plan(&drifted);
@@ -190,6 +188,12 @@ fn a_drifted_service_or_host_list_is_put_right() {
         panic!("a patch")
     };
     assert_eq!(merge["spec"]["selector"]["stray"], serde_json::Value::Null);
+    let planner::Action::Patch { merge, .. } = &plan.steps[0][1] else {
+        panic!("a patch")
+    };
+    let files = merge["data"].as_object().expect("files");
+    assert_eq!(files.get("stray"), Some(&serde_json::Value::Null));
+    assert!(files["hostfile"].is_string(), "{files:?}");
 }
 
 #[test]

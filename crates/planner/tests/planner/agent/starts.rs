@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon_and, world};
 use planner::observed::{Observed, PodPhase, Slot, Waiting};
 use planner::site::Transport;
-use planner::{Action, Keys, Phase, Reason, Verdict, plan};
+use planner::{Action, Fingerprint, Keys, Phase, Reason, Verdict, plan};
 use serde_json::json;
 
 use super::{by_agent, by_ssh, launcher, variable, waiting};
@@ -18,7 +18,7 @@ fn a_launcher_is_told_once_where_all_its_workers_are() {
     let told = world.settled();
     assert_eq!(
         told.launcher_pods[0].hosts,
-        "# workers 2\ndemo-worker-0 10.0.0.0\ndemo-worker-1 10.0.0.1\n"
+        Fingerprint::of("# workers 2\ndemo-worker-0 10.0.0.0\ndemo-worker-1 10.0.0.1\n")
     );
     let moved = told.with(|world| world.workers[0].address = "10.0.0.9".to_owned());
     assert_eq!(deeds(&plan(&moved)), ["patch Pod l-0"]);
@@ -139,8 +139,9 @@ fn an_elastic_program_begins_with_the_workers_that_are_there() {
         });
     });
     assert_eq!(plan(&world).status.outcome, None);
-    let told = world.settled().launcher_pods[0].hosts.clone();
-    assert_eq!(told, "# workers 3\ndemo-worker-0 10.0.0.0\n");
+    let told = world.settled().launcher_pods[0].hosts;
+    let list = "# workers 3\ndemo-worker-0 10.0.0.0\n";
+    assert_eq!(told, Fingerprint::of(list));
 }
 
 #[test]
