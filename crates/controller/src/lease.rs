@@ -21,13 +21,15 @@ use crate::wire::named_resource;
 /// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
 pub(crate) const LEASE_NAME: &str = contract::labels::OPERATOR_NAME;
 /// A leader that does not renew for this long has lost the lease.
-const DURATION: Duration = Duration::from_secs(15);
-/// How often a leader renews.
-const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// A leader that cannot renew for this long gives up, well before others may take over.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often a standby reads the lease, and a leader retries a failed renewal.
-const RETRY_EVERY: Duration = Duration::from_secs(2);
+const DURATION: Duration = Duration::from_secs(17);
+/// How often a leader renews: an idle operator sends little else.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// A leader that cannot renew for this long gives up, before others may take over.
+const RENEW_DEADLINE: Duration = Duration::from_secs(15);
+/// How often a leader retries a failed renewal.
+const RENEW_RETRY: Duration = Duration::from_secs(1);
+/// How often a standby reads the lease. It takes over at most this long after the lease has expired.
+const STANDBY_EVERY: Duration = Duration::from_secs(2);
 /// One request may take this long.
 const REQUEST_MAX: Duration = Duration::from_secs(4);
 
@@ -137,7 +139,7 @@ impl Lease {
                 ),
                 Err(error) => tracing::warn!(error = chain(&error), "cannot read the lease"),
             }
-            tokio::time::sleep(RETRY_EVERY).await;
+            tokio::time::sleep(STANDBY_EVERY).await;
         }
     }
 
@@ -169,7 +171,7 @@ impl Lease {
                 );
                 return;
             }
-            next = Instant::now() + RETRY_EVERY;
+            next = Instant::now() + RENEW_RETRY;
         }
     }
 
@@ -334,8 +336,8 @@ mod tests {
             (Some("you"), Some(15), 0, LeaseAction::Wait),
             (Some("you"), Some(15), 15, LeaseAction::Wait),
             (Some("you"), Some(15), 16, LeaseAction::Take),
-            (Some("you"), None, 15, LeaseAction::Wait),
-            (Some("you"), None, 16, LeaseAction::Take),
+            (Some("you"), None, 17, LeaseAction::Wait),
+            (Some("you"), None, 18, LeaseAction::Take),
             (Some("you"), Some(60), 16, LeaseAction::Wait),
             (Some(""), Some(15), 0, LeaseAction::Take),
             (None, None, 0, LeaseAction::Take),
@@ -347,8 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_gives_up_before_others_may_take_over() {
-        assert!(RENEW_DEADLINE + REQUEST_MAX < DURATION);
+    fn b17_a_leader_gives_up_before_others_may_take_over_and_they_do_within_20_s() {
+        assert!(RENEW_DEADLINE < DURATION);
+        assert!(
+            RENEW_EVERY + REQUEST_MAX < RENEW_DEADLINE,
+            "there is time for another try"
+        );
+        assert!(DURATION + STANDBY_EVERY < Duration::from_secs(20));
     }
 
     #[test]
