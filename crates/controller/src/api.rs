@@ -35,6 +35,8 @@ const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// Requests that run at once, over all jobs: each is a connection.
 const IN_FLIGHT_MAX: usize = 64;
+/// Objects of others in one answer.
+const LISTED_MAX: u32 = 10;
 
 /// A client of the API server.
 #[derive(Clone)]
@@ -197,13 +199,13 @@ impl Api {
         self.send(path.list(&ListParams::default().limit(1))).await
     }
 
-    /// GET of all objects that a field selector matches.
+    /// GET of objects that a field selector matches: as many as fit, whoever wrote them.
     pub(crate) async fn list_selected(
         &self,
         target: Target<'_>,
         fields: &str,
     ) -> Result<String, ApiError> {
-        let selection = ListParams::default().fields(fields);
+        let selection = ListParams::default().fields(fields).limit(LISTED_MAX);
         self.send(target.path().list(&selection)).await
     }
 

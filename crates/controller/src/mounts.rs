@@ -23,6 +23,8 @@ const ORDINARY: SignedDuration = SignedDuration::from_secs(8);
 const AGAIN_FIRST: Duration = Duration::from_secs(5);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 const FAILED_MOUNT: &str = "FailedMount";
+/// Pods that are asked about at once: what one lacks, its siblings lack, too.
+const PODS_MAX: usize = 4;
 /// The kubelet tries again after one, two, four and eight seconds, and then less often.
 const TRIED: SignedDuration = SignedDuration::from_secs(12);
 
@@ -45,13 +47,6 @@ struct Events {
 struct Event {
     message: Option<String>,
     last_timestamp: Option<Time>,
-    involved_object: Involved,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Involved {
-    uid: Option<String>,
 }
 
 /// Explains why pods that should have started wait for a volume. Returns when to ask again, and what
@@ -97,19 +92,17 @@ async fn query(
     delay: Option<Duration>,
     now: Timestamp,
 ) -> MountEvents {
-    let events = failed_mounts(api, owner).await.unwrap_or_else(|error| {
-        tracing::warn!(
-            error = chain(&error),
-            "cannot list events of pods that do not start"
-        );
-        Vec::new()
-    });
     let mut newest: HashMap<String, Event> = HashMap::new();
-    for event in events {
-        let uid = event.involved_object.uid.as_deref().unwrap_or_default();
-        let known = newest.get(uid).map(Event::last);
-        if pods.iter().any(|pod| pod.uid == uid) && known.is_none_or(|last| last <= event.last()) {
-            newest.insert(uid.to_owned(), event);
+    for pod in pods.iter().take(PODS_MAX) {
+        match failed_mounts(api, owner, &pod.uid).await {
+            Ok(events) => {
+                let last = events.into_iter().max_by_key(Event::last);
+                newest.extend(last.map(|event| (pod.uid.clone(), event)));
+            }
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "cannot list events of a pod that does not start"
+            ),
         }
     }
     let before = delay.filter(|_| newest.is_empty());
@@ -121,14 +114,14 @@ async fn query(
     }
 }
 
-async fn failed_mounts(api: &Api, owner: &Owner) -> Result<Vec<Event>, ApiError> {
+async fn failed_mounts(api: &Api, owner: &Owner, pod: &str) -> Result<Vec<Event>, ApiError> {
     let resource = wire::named_resource("", "v1", "Event", "events");
     let target = Target {
         resource: &resource,
         namespace: &owner.namespace,
         name: "",
     };
-    let selector = format!("involvedObject.kind=Pod,reason={FAILED_MOUNT}");
+    let selector = format!("involvedObject.uid={pod},reason={FAILED_MOUNT}");
     let text = api.list_selected(target, &selector).await?;
     let events: Events = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
     Ok(events.items)
