@@ -174,6 +174,9 @@ fn kinds() -> Vec<Case> {
             .post(path("apis/events.k8s.io/v1", "events", ""), json!({"metadata": {"name": "a"}, "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "c.example/x", "reportingInstance": "i", "action": "Do", "reason": "R", "type": "Warning", "note": "n", "regarding": {"kind": "Pod", "name": "p", "namespace": "${ns}"}}))
             .get(core("events", "a")),
         case("a namespace is there").get("/api/v1/namespaces/${ns}"),
+        case("a network policy")
+            .post(path("apis/networking.k8s.io/v1", "networkpolicies", ""), json!({"metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}, "ingress": [{"from": [{"podSelector": {}}], "ports": [{"port": 22}]}], "egress": [{}]}}))
+            .merge(path("apis/networking.k8s.io/v1", "networkpolicies", "a"), json!({"spec": {"egress": null, "policyTypes": ["Ingress"]}})),
         case("a priority class").post("/apis/scheduling.k8s.io/v1/priorityclasses", json!({"metadata": {"generateName": "gen-"}, "value": 7})),
     ]
 }
