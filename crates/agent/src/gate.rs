@@ -44,6 +44,7 @@ pub(crate) fn run() -> Result<u8> {
             Ok(0)
         }
         End::Deadline => Ok(wait.give_up(RunVerdict::GateDeadline, exit_code::GATE_DEADLINE)),
+        End::Ended(workers) => Ok(wait.give_up_ended(&workers)),
         End::Signal(signal) => Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default()),
     }
 }
@@ -53,6 +54,8 @@ pub(crate) enum End {
     AllAnswered(Vec<Host>),
     /// Some will not answer, and the reason may be our probe: the launcher starts without their answer.
     LetGo(Vec<Host>),
+    /// These workers have ended, so that they never will answer.
+    Ended(Vec<String>),
     Deadline,
     Signal(i32),
 }
@@ -110,6 +113,11 @@ impl Wait {
             if self.read.is_none_or(|read| read.elapsed() >= LOOK_INTERVAL) {
                 let Listing { hosts, workers } = self.file.listing();
                 self.asked = workers;
+                let ended = hosts.iter().filter(|host| host.has_ended());
+                let ended: Vec<_> = ended.map(|host| host.name.clone()).collect();
+                if !ended.is_empty() {
+                    return Ok(End::Ended(ended));
+                }
                 self.workers.list(hosts);
                 self.read = Some(Instant::now());
             }
@@ -152,15 +160,30 @@ impl Wait {
             self.begun.elapsed().as_secs(),
             waiting_for(workers, self.asked)
         );
-        eprintln!("muster-agent: {message}");
+        self.report(workers.missing(), AgentReport::new(verdict, exit, message))
+    }
+
+    /// Reports which workers have ended. Returns the exit code.
+    pub(crate) fn give_up_ended(&self, workers: &[String]) -> u8 {
+        let (names, exit) = (named(workers).join(", "), exit_code::WORKER_LOST);
+        let message = match workers {
+            [_] => format!("worker {names} has ended, and no other follows it"),
+            _ => format!("workers {names} have ended, and no others follow them"),
+        };
+        let report = AgentReport::new(RunVerdict::WorkerLost, exit, message);
+        self.report(workers.to_vec(), report)
+    }
+
+    fn report(&self, lost: Vec<String>, report: AgentReport) -> u8 {
+        eprintln!("muster-agent: {}", report.message);
         let report = AgentReport {
-            hosts: workers.answers(),
+            hosts: self.workers.answers(),
             asked: self.asked,
-            lost: workers.missing(),
-            ..AgentReport::new(verdict, exit, message)
+            lost,
+            ..report
         };
         termination_log::write(&report.to_json());
-        exit
+        report.exit
     }
 }
 

@@ -20,7 +20,7 @@ const REREAD_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct Host {
     /// As the operator wrote it.
     pub(crate) name: String,
-    /// `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
+    /// `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; or [`host_list::ENDED_WORKER`].
     pub(crate) address: String,
 }
 
@@ -36,6 +36,8 @@ pub(crate) enum HostsError {
     /// Workers that share an address can be told apart by name only.
     #[error("{0} is the address of more than one worker; use their names")]
     Ambiguous(String),
+    #[error("worker {0} has ended: its pod is over, and no other follows it")]
+    Ended(String),
     #[error("the address of {name} in the hosts file is {address:?}, not an IP address")]
     NotAnAddress { name: String, address: String },
 }
@@ -58,6 +60,9 @@ pub(crate) struct Listing {
 impl Host {
     /// The socket address, with the default port where the line has none.
     pub(crate) fn socket_address(&self, default_port: u16) -> Result<SocketAddr, HostsError> {
+        if self.has_ended() {
+            return Err(HostsError::Ended(self.name.clone()));
+        }
         let bare = self.address.trim_start_matches('[').trim_end_matches(']');
         if let Ok(ip) = bare.parse::<IpAddr>() {
             return Ok(SocketAddr::new(ip, default_port));
@@ -66,6 +71,11 @@ impl Host {
             name: self.name.clone(),
             address: self.address.clone(),
         })
+    }
+
+    /// The operator knows that there is no such worker any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.address == host_list::ENDED_WORKER
     }
 
     /// The address without the port.
@@ -197,6 +207,16 @@ half-written";
         assert_eq!(address("pi-worker-00"), None);
         assert_eq!(address("half-written"), None);
         assert_eq!(address("10.1.0.50"), None);
+    }
+
+    #[test]
+    fn v02_a_worker_that_ended_has_no_address() {
+        let hosts = parse("w0 10.0.0.1\nw1 ended\nw2 ended\n");
+        let ended: Vec<_> = hosts.iter().map(Host::has_ended).collect();
+        assert_eq!(ended, [false, true, true]);
+        let error = hosts[1].socket_address(22).unwrap_err();
+        assert_eq!(error, HostsError::Ended("w1".into()));
+        assert!(!shares_address(&hosts, &hosts[1]));
     }
 
     #[test]

@@ -19,6 +19,9 @@ use std::net::IpAddr;
 
 /// How the first line of the list begins; the number of workers follows.
 pub const WORKERS_LINE: &str = "# workers ";
+/// Instead of the address of a worker: its pod is over, and no other follows. It always has a line of
+/// its own.
+pub const ENDED_WORKER: &str = "ended";
 /// How a line of many workers begins.
 const PACKED_LINE: &str = "@ ";
 /// A list of lines is no longer than this: about 2000 workers.
@@ -72,7 +75,7 @@ pub fn write(workers: u32, prefix: &str, listed: &[ListedWorker<'_>]) -> String 
     for worker in listed {
         match worker.address.parse() {
             Ok(address) => packed.push(worker.index, address, worker.port),
-            // No kubelet reports such an address; the agent says what is wrong with it.
+            // It has ended. No kubelet reports such an address; the agent says what is wrong with it.
             Err(_) => others.push_str(&line(worker)),
         }
     }

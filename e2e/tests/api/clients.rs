@@ -5,8 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::api_fixture::{ApiFixture, PodState, SOON};
+use e2e::api_fixture::{ApiFixture, FAILED, PodState, SOON};
 use e2e::jobs::MpiJob;
+use e2e::wait_for;
 use serde_json::{Value, json};
 
 use super::fixture::new_fixture;
@@ -48,6 +49,26 @@ fn v01_a_client_that_edits_and_resumes_without_reading_does_not_conflict() -> Re
         })?;
     }
     Ok(())
+}
+
+/// The kubelet carries the annotation into the pod, where the agent reads it.
+#[test]
+fn v02_a_launcher_that_runs_is_told_that_a_worker_ended() -> Result<()> {
+    let fixture = new_fixture("clients")?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("lost").workers(2))?;
+    fixture.run("lost", 2)?;
+    fixture.await_condition("lost", "Running")?;
+    let workers = fixture.await_pods("lost", "worker", 2)?;
+    fixture.set(&workers[1..], FAILED)?;
+    wait_for("the launcher to be told", SOON, || {
+        let launcher = fixture.await_pods("lost", "launcher", 1)?;
+        let list = &launcher[0]["metadata"]["annotations"]["muster.dev/hosts"];
+        let list = list.as_str().unwrap_or_default();
+        let told =
+            list.contains("lost-worker-0 192.0.2.1\n") && list.contains("lost-worker-1 ended\n");
+        Ok(told.then_some(()))
+    })
 }
 
 #[test]

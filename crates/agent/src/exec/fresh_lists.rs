@@ -47,6 +47,7 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
                 wait.give_up(RunVerdict::WorkerUnreachable, exit),
             ))
         }
+        End::Ended(workers) => Ok(Start::Never(wait.give_up_ended(&workers))),
         End::Signal(signal) => Ok(Start::Never(stopped(signal, wait.asked()))),
     }
 }

@@ -62,6 +62,87 @@ fn at_its_deadline_it_names_who_is_missing() {
     );
 }
 
+/// The operator knows it first, and writes it into the list, also while somebody waits.
+#[test]
+fn v02_whoever_waits_for_a_worker_that_ended_learns_it_at_once() {
+    let world = World::new();
+    let first = world.serve();
+    let closed = closed_port("127.0.0.1");
+    let list = |second: &str| format!("# workers 2\nw0 127.0.0.1:{}\n{second}\n", first.port);
+    let lists = world.path("lists");
+    std::fs::create_dir(&lists).unwrap();
+    let gate_and_exec = [gate(&world, 2, 60), ssh_gate(&world, 2, 60, &[closed]), {
+        let mut exec = world.agent("exec");
+        exec.args(["--", "/bin/true"])
+            .env("MUSTER_LISTS_DIR", &lists)
+            .env("MUSTER_TERMINATION_LOG", world.path("termination"));
+        exec
+    }];
+    for mut command in gate_and_exec {
+        let dialled = format!("w1 127.0.0.1:{closed}");
+        std::fs::write(world.path("hosts"), list(&dialled)).unwrap();
+        let mut waiting = command.stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(
+            waiting.try_wait().unwrap().is_none(),
+            "it waits: {command:?}"
+        );
+        std::fs::write(world.path("hosts"), list("w1 ended")).unwrap();
+        let ended = Instant::now();
+        let output = waiting.wait_with_output().unwrap();
+        assert!(ended.elapsed() < Duration::from_secs(5), "{command:?}");
+        assert_eq!(output.status.code(), Some(119), "{output:?}");
+        let json = std::fs::read_to_string(world.path("termination")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["verdict"], "WorkerLost");
+        assert_eq!(json["lost"], serde_json::json!(["w1"]));
+        assert_eq!(
+            json["message"],
+            "worker w1 has ended, and no other follows it"
+        );
+    }
+}
+
+#[test]
+fn v02_a_call_to_a_worker_that_ended_fails_at_once() {
+    let world = World::new();
+    std::fs::write(world.path("hosts"), "# workers 1\nw0 ended\n").unwrap();
+    let begun = Instant::now();
+    let called = world.rsh(&["w0", "true"]);
+    assert_eq!(called.status.code(), Some(255), "{called:?}");
+    let connected = world.agent("connect").args(["w0.pi", "22"]).output();
+    let connected = connected.unwrap();
+    assert_eq!(connected.status.code(), Some(64), "{connected:?}");
+    for output in [called, connected] {
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains("worker w0 has ended: its pod is over"),
+            "{stderr}"
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+/// ssh may wait already when the worker ends.
+#[test]
+fn v02_a_connection_that_waits_for_a_worker_ends_with_it() {
+    let world = World::new();
+    std::fs::write(world.path("hosts"), "w0 127.0.0.15\n").unwrap();
+    let mut command = world.agent("connect");
+    command.args(["w0", "9"]).stderr(Stdio::piped());
+    let mut waiting = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits");
+    std::fs::write(world.path("hosts"), "w0 ended\n").unwrap();
+    let ended = Instant::now();
+    let output = waiting.wait_with_output().unwrap();
+    assert!(ended.elapsed() < Duration::from_secs(5));
+    assert!(
+        text(&output.stderr).contains("worker w0 has ended"),
+        "{output:?}"
+    );
+}
+
 /// Says this to whoever connects; returns where.
 fn listener_that_says(ip: &str, words: &'static [u8]) -> u16 {
     let listener = TcpListener::bind((ip, 0)).unwrap();

@@ -2,17 +2,20 @@
 //! into the pod as a file. Names need not resolve for that, and the file follows a worker that was
 //! replaced.
 
-use contract::host_list::{self, ListedWorker};
+use contract::host_list::{self, ENDED_WORKER, ListedWorker};
 use contract::labels::HOSTS_ANNOTATION;
 use contract::protocol::AGENT_PORT;
 use serde_json::json;
 
-use super::pods;
+use super::{pods, retry};
 use crate::action::{Action, Kind};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
 use crate::worker_batch::WorkerNaming;
+
+/// Whoever waits for all workers gives up when one has ended; lines of many would not fit.
+const ENDED_LISTED_MAX: usize = 64;
 
 /// One patch for each live launcher pod that does not have the list as it is now.
 pub(super) fn publish(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
@@ -35,25 +38,37 @@ pub(super) fn publish(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
         .collect()
 }
 
-/// How many workers there should be, and where each is; nothing as long as one is nowhere, unless the
-/// program takes them as they come.
+/// How many workers there should be, and where each is, or that it ended; nothing as long as one is
+/// nowhere, unless the program takes them as they come.
 fn list(observed: &Observed, by_agent: bool) -> Option<String> {
     let job = &observed.job;
     let naming = WorkerNaming::of(job);
-    let mut listed = Vec::new();
+    let (mut listed, mut ended) = (Vec::new(), 0);
     // A name that resolves to the node's address, as those of workers on its network do, would be
     // taken for the launcher's own host if that is on the same node. Plain names do not resolve.
-    for pod in pods::workers(observed).filter(|pod| has_started(by_agent, pod)) {
+    for pod in pods::workers(observed) {
         let index = job.worker_index(&pod.name)?;
-        let (address, port) = (pod.address.as_str(), Some(naming.port(index)));
-        listed.push(ListedWorker {
-            index,
-            address,
-            port: port.filter(|port| by_agent && *port != AGENT_PORT),
-        });
+        if has_started(by_agent, pod) {
+            let (address, port) = (pod.address.as_str(), Some(naming.port(index)));
+            listed.push(ListedWorker {
+                index,
+                address,
+                port: port.filter(|port| by_agent && *port != AGENT_PORT),
+            });
+        } else if has_ended(observed, pod) {
+            ended += 1;
+            if ended <= ENDED_LISTED_MAX {
+                listed.push(ListedWorker {
+                    index,
+                    address: ENDED_WORKER,
+                    port: None,
+                });
+            }
+        }
     }
     listed.sort_by_key(|worker| worker.index);
-    let is_complete = listed.len() == job.worker_count() as usize;
+    let unlisted = ended.saturating_sub(ENDED_LISTED_MAX);
+    let is_complete = listed.len() + unlisted == job.worker_count() as usize;
     let prefix = format!("{}-", job.names.worker);
     (is_complete || job.elastic).then(|| host_list::write(job.worker_count(), &prefix, &listed))
 }
@@ -62,4 +77,9 @@ fn list(observed: &Observed, by_agent: bool) -> Option<String> {
 fn has_started(by_agent: bool, pod: &Pod) -> bool {
     let started = pod.phase == PodPhase::Running || by_agent;
     !pod.address.is_empty() && !pod.phase.is_over() && started
+}
+
+/// A launcher that is started again must not wait for it. An elastic program goes on with the others.
+fn has_ended(observed: &Observed, pod: &Pod) -> bool {
+    pod.phase.is_over() && !retry::is_replaced(observed, pod) && !observed.job.elastic
 }

@@ -1,6 +1,7 @@
 //! How a start goes: what the launcher is told, whom it waits for, how long keys live.
 
 use planner::fixtures::{job, noon_and, world};
+use planner::job::RestartPolicy;
 use planner::observed::{Observed, PodPhase, Slot, Waiting};
 use planner::site::Transport;
 use planner::{Action, Fingerprint, Keys, Phase, Reason, Verdict, plan};
@@ -22,6 +23,33 @@ fn a_launcher_is_told_once_where_all_its_workers_are() {
     );
     let moved = told.with(|world| world.workers[0].address = "10.0.0.9".to_owned());
     assert_eq!(deeds(&plan(&moved)), ["patch Pod l-0"]);
+}
+
+#[test]
+fn v02_a_launcher_that_runs_is_told_which_worker_has_ended() {
+    for by in [by_agent, by_ssh] {
+        let world = waiting(by(job("demo").workers(2)))
+            .settled()
+            .with(|world| world.launcher_pods[0].phase = PodPhase::Running);
+        assert_eq!(deeds(&plan(&world)), Vec::<String>::new());
+        for phase in [PodPhase::Failed, PodPhase::Succeeded] {
+            let lost = world.clone().with(|world| world.workers[1].phase = phase);
+            assert_eq!(deeds(&plan(&lost)), ["patch Pod l-0"]);
+            let told = lost.settled();
+            assert_eq!(
+                told.launcher_pods[0].hosts,
+                Fingerprint::of("# workers 2\ndemo-worker-0 10.0.0.0\ndemo-worker-1 ended\n")
+            );
+            assert_eq!(deeds(&plan(&told)), Vec::<String>::new());
+        }
+        // One that will be replaced has not ended for good.
+        let replaced = world.with(|world| {
+            world.job.worker_pods().restart = RestartPolicy::ExitCode;
+            world.workers[1].phase = PodPhase::Failed;
+        });
+        let deeds = deeds(&plan(&replaced));
+        assert!(!deeds.contains(&"patch Pod l-0".to_owned()), "{deeds:?}");
+    }
 }
 
 #[test]
