@@ -5,6 +5,7 @@
 mod command_line;
 mod fields;
 mod show;
+mod variables;
 
 use serde_json::Value;
 
@@ -167,7 +168,8 @@ fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
         }
         // While a field is misspelled, what follows from it is unknown.
         Some(Ok(job)) if findings.is_empty() => {
-            findings.extend(command_line::check(document, &job))
+            findings.extend(command_line::check(document, &job));
+            findings.extend(variables::check(document, &job));
         }
         Some(Ok(_)) | None => {}
     }

@@ -3,7 +3,7 @@
 
 use contract::commands;
 use contract::files::{AGENT_COPY, AGENT_SHIM, CONFIG_MOUNT_PATH, EXEC_SCRIPT_PATH, HOSTFILE};
-use contract::mpi::{Mpi, MpiLauncher, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting};
+use contract::mpi::{Mpi, MpiLauncher, ORTE, OverSsh, PDSH_REMOTE_SHELL, Setting, Variable};
 use serde_json::Value;
 
 use crate::job::{HostNames, Job, Login};
@@ -43,6 +43,21 @@ pub(crate) fn ssh_variables(job: &Job, site: &Site, way: OverSsh) -> Variables {
     variables
         .filter(|variable| variable.over_ssh == way)
         .filter_map(|variable| Some((variable.name, value(variable.setting)?)))
+        .collect()
+}
+
+/// The variables of the family that say the same as this one to other versions.
+pub(crate) fn other_names(mpi: Mpi, name: &str) -> Vec<&'static str> {
+    let launchers = mpi.launchers().iter();
+    let variables: Vec<_> = launchers.flat_map(|launcher| launcher.variables).collect();
+    let own = variables.iter().find(|variable| variable.name == name);
+    let same = |other: &&&Variable| {
+        other.name != name && own.is_some_and(|own| own.setting == other.setting)
+    };
+    variables
+        .iter()
+        .filter(same)
+        .map(|other| other.name)
         .collect()
 }
 
@@ -93,7 +108,7 @@ fn remote_shell_is_script() -> Variables {
     ORTE.variables(value).collect()
 }
 
-/// The variables of transport Exec that are promised, so that the user's own do not count.
+/// The variables of transport Exec that are promised.
 pub(crate) fn exec_promises() -> Variables {
     let value = |setting| (setting == Setting::HostList).then(|| file(HOSTFILE));
     let mut variables = remote_shell_is_script();

@@ -147,3 +147,26 @@ fn malformed_yaml_is_one_finding_with_a_place() {
 fn an_empty_file_is_an_error() {
     assert!(has_errors(&check(&manifest("# nothing\n"))));
 }
+
+#[test]
+fn m01_a_variable_that_leads_mpirun_elsewhere_is_a_warning() {
+    let command = "            command: [mpirun, -np, '4', pi]\n";
+    let with = |variable: &str| {
+        let env = format!("{command}            env:\n            - {variable}\n");
+        GOOD.replace(command, &env)
+    };
+    let hosts = with("{name: OMPI_MCA_orte_default_hostfile, value: /mine}");
+    let text = shown(&hosts);
+    let message = "warning[OverridesMuster]: OMPI_MCA_orte_default_hostfile is set in the template and \
+                   wins over muster's value";
+    assert!(text.starts_with(message), "{text}");
+    assert!(text.contains("not in /etc/mpi"), "{text}");
+    assert!(!has_errors(&check(&manifest(&hosts))), "the job runs");
+    for harmless in [
+        "{name: PRTE_MCA_plm_ssh_args, value: -p 2222}",
+        "{name: PRTE_MCA_prte_default_hostfile, value: /etc/mpi/hostfile}",
+        "{name: HYDRA_HOST_FILE, value: /mine}",
+    ] {
+        assert_eq!(shown(&with(harmless)), "", "{harmless}");
+    }
+}

@@ -81,7 +81,7 @@ pub(crate) fn launch(
     keys(job, &[(LAUNCHER_KEY, LAUNCHER_KEY)], draft);
     hosts(draft);
     for (name, value) in mpi::agent_variables(job, site, login) {
-        draft.default_variable(name, &value);
+        draft.variable(name, &value);
     }
     if !login.census || job.elastic {
         draft.variable(env::CENSUS, env::OFF);
@@ -104,7 +104,7 @@ pub(crate) fn launch(
         // promised script is mounted among them, which nobody can write over.
         let stays = |variable: &&Value| !login.exec_script || variable["name"] != env::LISTS_DIR;
         for variable in variables.iter().filter(stays) {
-            list(draft.main_container(), "env").push(variable.clone());
+            draft.variable_entry(variable.clone());
         }
         init_container(image, gate(), variables, &mounts, draft);
     } else {

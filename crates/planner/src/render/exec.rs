@@ -21,7 +21,7 @@ pub(crate) fn launch(job: &Job, site: &Site, account: &Account, image: &str, dra
         draft.variable(name, &value);
     }
     for (name, value) in mpi::exec_defaults(job, site) {
-        draft.default_variable(name, &value);
+        draft.variable(name, &value);
     }
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
     draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);

@@ -88,24 +88,36 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
             draft.without_token();
             draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
             draft.ssh_key(job, login);
-            for (name, value) in mpi::ssh_variables(job, site, OverSsh::First) {
-                draft.variable(name, &value);
-            }
+            let given = draft.variables();
+            let set = |draft: &mut pod::Draft, way| {
+                for (name, value) in mpi::ssh_variables(job, site, way) {
+                    match in_other_words(job, &given, name) {
+                        Some(entry) => draft.variable_entry(entry),
+                        None => draft.variable(name, &value),
+                    }
+                }
+            };
+            set(&mut draft, OverSsh::First);
             hide_gpus(job, &mut draft);
             draft.volume(host_lists(job, login, &[]));
             draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
-            for (name, value) in mpi::ssh_variables(job, site, OverSsh::Last) {
-                draft.variable(name, &value);
-            }
-            for (name, value) in mpi::ssh_variables(job, site, OverSsh::IfUnset) {
-                draft.default_variable(name, &value);
-            }
+            set(&mut draft, OverSsh::Last);
+            set(&mut draft, OverSsh::IfUnset);
             if let Some(image) = gate {
                 agent::await_sshd(job, login, image, &mut draft);
             }
         }
     }
     draft
+}
+
+/// What the user says under another name of the same setting, which another version of the MPI reads.
+fn in_other_words(job: &Job, given: &[Value], name: &str) -> Option<Value> {
+    let names = mpi::other_names(job.mpi, name);
+    let is_other = |entry: &&Value| names.iter().any(|other| entry["name"] == *other);
+    let mut entry = given.iter().find(is_other)?.clone();
+    entry["name"] = name.into();
+    Some(entry)
 }
 
 /// Some container runtimes give every GPU of the node to a pod without these variables.

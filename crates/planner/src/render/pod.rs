@@ -135,17 +135,23 @@ impl Draft {
         }
     }
 
-    /// Appends a variable, unless the user has one of that name.
-    pub(crate) fn default_variable(&mut self, name: &str, value: &str) {
-        let given = list(self.main_container(), "env").iter();
-        if given.filter(|variable| variable["name"] == name).count() == 0 {
-            self.variable(name, value);
+    /// Appends a variable, unless there is one of that name: the user's own wins, always.
+    pub(crate) fn variable(&mut self, name: &str, value: &str) {
+        self.variable_entry(json!({"name": name, "value": value}));
+    }
+
+    /// The same, for a whole entry.
+    pub(crate) fn variable_entry(&mut self, entry: Value) {
+        let variables = list(self.main_container(), "env");
+        let is_set = |given: &Value| given["name"] == entry["name"];
+        if !variables.iter().any(is_set) {
+            variables.push(entry);
         }
     }
 
-    /// Appends a variable. The last one of a name wins, so ours do.
-    pub(crate) fn variable(&mut self, name: &str, value: &str) {
-        list(self.main_container(), "env").push(json!({"name": name, "value": value}));
+    /// The variables so far, of the container that MPI runs in.
+    pub(crate) fn variables(&mut self) -> Vec<Value> {
+        list(self.main_container(), "env").clone()
     }
 
     /// Appends a mount.

@@ -157,7 +157,7 @@ fn the_launcher_has_the_promised_files_and_the_account() {
 }
 
 #[test]
-fn promised_variables_win_and_others_give_way_to_the_users() {
+fn m01_variables_give_way_to_the_users_even_promised_ones() {
     let ready = site(demo().with(|job| {
         job.launcher.role.template["spec"]["containers"][0]["env"] = json!([
             {"name": "OMPI_MCA_plm_rsh_agent", "value": "ssh"},
@@ -172,9 +172,10 @@ fn promised_variables_win_and_others_give_way_to_the_users() {
         let named = named.filter(|variable| variable["name"] == name);
         named.map(|variable| variable["value"].clone()).collect()
     };
+    assert_eq!(values("OMPI_MCA_plm_rsh_agent"), ["ssh"]);
     assert_eq!(
-        values("OMPI_MCA_plm_rsh_agent"),
-        ["ssh", "/etc/mpi/kubexec.sh"]
+        values("OMPI_MCA_orte_default_hostfile"),
+        ["/etc/mpi/hostfile"]
     );
     assert_eq!(values("OMPI_MCA_routed_radix"), ["7"]);
 }

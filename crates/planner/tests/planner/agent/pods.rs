@@ -2,6 +2,7 @@
 
 use contract::labels::HOSTS_ANNOTATION;
 use planner::fixtures::job;
+use planner::job::Mpi;
 use planner::{Kind, plan};
 use serde_json::{Value, json};
 
@@ -241,4 +242,63 @@ fn over_ssh_the_launcher_waits_too_and_finds_workers_without_dns() {
 #[test]
 fn a_job_without_workers_has_nothing_to_wait_for() {
     assert_eq!(launcher(&by_ssh(job("demo"))).get("initContainers"), None);
+}
+
+/// Every variable that a container of the user's gets from us, set to something else by the user.
+fn own_values(container: &Value) -> Vec<Value> {
+    let variables = container["env"].as_array().unwrap().iter();
+    let own = |variable: &Value| json!({"name": variable["name"], "value": "the user's"});
+    variables.map(own).collect()
+}
+
+#[test]
+fn m01_a_variable_of_the_users_template_wins_always() {
+    for by in [by_ssh, by_agent] {
+        for mpi in Mpi::ALL {
+            let job = job("demo").workers(2).with(|job| {
+                job.mpi = mpi;
+                job.launcher.host = None;
+                job.worker_pods().role.template["spec"]["hostNetwork"] = true.into();
+                command(job, &["mpirun", "pi"]);
+            });
+            let bare = by(job.clone());
+            let given = [
+                own_values(&launcher(&bare)["containers"][0]),
+                own_values(&worker(&bare, 0)["containers"][0]),
+            ];
+            assert!(given[0].len() > 4 && !given[1].is_empty(), "{given:?}");
+            let [for_launcher, for_worker] = given.clone();
+            let own = by(job.with(|job| {
+                let launcher = &mut job.launcher.role.template["spec"]["containers"][0];
+                launcher["env"] = for_launcher.into();
+                let worker = &mut job.worker_pods().role.template["spec"]["containers"][0];
+                worker["env"] = for_worker.into();
+            }));
+            let rendered = [launcher(&own), worker(&own, 0)];
+            for (spec, given) in rendered.iter().zip(given) {
+                assert_eq!(spec["containers"][0]["env"], json!(given), "{mpi:?}");
+            }
+        }
+    }
+}
+
+/// Open MPI 5 reads another name, and ours there would undo what the user says to Open MPI 4.
+#[test]
+fn m01_what_the_user_says_under_one_name_holds_for_other_versions_too() {
+    for (said, meant) in [
+        ("OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"),
+        ("PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args"),
+    ] {
+        let job = job("demo").workers(2).with(|job| {
+            let container = &mut job.launcher.role.template["spec"]["containers"][0];
+            container["env"] = json!([{"name": said, "value": "-p 2222"}]);
+        });
+        let spec = launcher(&by_ssh(job));
+        let main = &spec["containers"][0];
+        for name in [said, meant] {
+            assert_eq!(variable(main, name), Some(&json!("-p 2222")), "{name}");
+        }
+        let slots = variable(main, "PRTE_MCA_prte_set_default_slots");
+        assert_eq!(slots, Some(&json!("1")), "the rest is ours");
+    }
 }

@@ -1,0 +1,67 @@
+//! Warns of variables of the launcher that win over muster's and lead mpirun away from its hosts. Says
+//! nothing about what it cannot know, such as the contents of `envFrom`.
+
+use contract::files::CONFIG_MOUNT_PATH;
+use contract::mpi::Setting;
+use planner::job::{Access, Workers};
+use planner::Job;
+use serde_json::Value;
+
+use super::{Finding, Severity, error, text_at};
+use crate::yaml::Document;
+
+const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0";
+
+pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
+    overriding(document, job)
+}
+
+/// Variables of the launcher that win over ours and lead mpirun elsewhere.
+fn overriding(document: &Document, job: &Job) -> Vec<Finding> {
+    let object = &document.value;
+    let variables = object.pointer(&format!("{LAUNCHER}/env"));
+    let count = variables.and_then(Value::as_array).map_or(0, Vec::len);
+    let mut findings = Vec::new();
+    for index in 0..count {
+        let pointer = format!("{LAUNCHER}/env/{index}");
+        let name = text_at(object, &format!("{pointer}/name"));
+        let value = text_at(object, &format!("{pointer}/value"));
+        let Some(setting) = setting(job, name) else {
+            continue;
+        };
+        let elsewhere = match setting {
+            Setting::HostList if !value.starts_with(CONFIG_MOUNT_PATH) => {
+                format!("mpirun looks for its hosts there, and not in {CONFIG_MOUNT_PATH}")
+            }
+            Setting::RemoteShell if is_by_agent(job) => {
+                "mpirun calls that program, and not muster's agent".to_owned()
+            }
+            _ => continue,
+        };
+        let message = format!("{name} is set in the template and wins over muster's value");
+        findings.push(Finding {
+            label: elsewhere,
+            advice: format!("remove {name}, unless this is meant"),
+            ..warning("OverridesMuster", message, document, &pointer)
+        });
+    }
+    findings
+}
+
+fn setting(job: &Job, name: &str) -> Option<Setting> {
+    let launchers = job.mpi.launchers().iter();
+    let mut variables = launchers.flat_map(|launcher| launcher.variables);
+    let variable = variables.find(|variable| variable.name == name)?;
+    Some(variable.setting)
+}
+
+fn is_by_agent(job: &Job) -> bool {
+    matches!(&job.workers, Workers::Pods(pods) if matches!(pods.access, Access::Agent(..)))
+}
+
+fn warning(reason: &'static str, message: String, document: &Document, at: &str) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        ..error(reason, message, document.value_mark(at))
+    }
+}
