@@ -24,7 +24,7 @@ pub(crate) const FIELDS: &[Field] = fields! {
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
         => "On: muster creates a NetworkPolicy, so that only pods of the job can connect to its pods, where the cluster's network enforces such policies. Off: it creates none. Off if not set. Has no effect on pods with hostNetwork.";
     Honoured "spec.muster.sshPort": INT32.between(1, 65_535), "2200"
-        => "Port of the workers' sshd. The gate connects to it. If not set, the gate tries 22 and 2222.";
+        => "Port of the workers' sshd. The gate connects to it. If not set, the gate takes the port from the templates, or tries 22 and 2222.";
     Honoured "spec.muster.startupTimeoutSeconds": INT64.at_least(1), "30"
         => "The job fails if its program has not started within this many seconds. No limit if not set.";
 };

@@ -192,6 +192,71 @@ fn an_ssh_worker_answers_with_its_banner_on_one_of_its_ports() {
     assert!(stderr.contains("not an SSH server"), "{stderr}");
 }
 
+/// A real sshd on this address and port; ended when dropped.
+struct Sshd(std::process::Child);
+
+impl Sshd {
+    fn start(world: &World, ip: &str, port: u16) -> Self {
+        let key = world.path(&format!("key-{port}"));
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(&key)
+            .status()
+            .expect("ssh-keygen is missing: apt-get install openssh-client");
+        assert!(made.success());
+        // It insists on a directory that only its package's service makes.
+        let script = "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd \"$@\"";
+        let sshd = Command::new("unshare")
+            .args([
+                "-m",
+                "sh",
+                "-c",
+                script,
+                "sshd",
+                "-D",
+                "-e",
+                "-f",
+                "/dev/null",
+            ])
+            .args(["-p", &port.to_string(), "-o", "PidFile=none"])
+            .args(["-o", &format!("ListenAddress={ip}"), "-h"])
+            .arg(&key)
+            .stderr(Stdio::null())
+            .spawn();
+        Self(sshd.expect("unshare is missing: apt-get install util-linux"))
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// On the network of its node, a worker shares its address with the node's own sshd.
+#[test]
+fn m07_an_sshd_on_another_port_of_the_same_address_is_no_answer() {
+    let world = World::new();
+    let ip = "127.0.0.16";
+    let (nodes, workers) = (closed_port(ip), closed_port(ip));
+    let _node = Sshd::start(&world, ip, nodes);
+    std::fs::write(world.path("hosts"), format!("w0 {ip}\n")).unwrap();
+    let opened = ssh_gate(&world, 1, 20, &[nodes]).output().unwrap();
+    assert!(opened.status.success(), "a real sshd answers: {opened:?}");
+
+    let mut gate = ssh_gate(&world, 1, 60, &[workers]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(
+        gate.try_wait().unwrap().is_none(),
+        "it took the node's sshd"
+    );
+    let _worker = Sshd::start(&world, ip, workers);
+    let begun = Instant::now();
+    assert!(gate.wait().unwrap().success());
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
 /// Images exist whose sshd listens where nobody told us; a gate must not be worse than none.
 #[test]
 fn ssh_workers_that_only_refuse_do_not_hold_the_launcher_for_ever() {

@@ -170,3 +170,21 @@ fn m01_a_variable_that_leads_mpirun_elsewhere_is_a_warning() {
         assert_eq!(shown(&with(harmless)), "", "{harmless}");
     }
 }
+
+#[test]
+fn m07_a_port_that_nobody_says_is_a_warning_on_the_nodes_network() {
+    let on_host = GOOD.replace(
+        "          containers:\n          - name: worker",
+        "          hostNetwork: true\n          containers:\n          - name: worker",
+    );
+    let text = shown(&on_host);
+    assert!(text.starts_with("warning[SshPortUnknown]: "), "{text}");
+    assert!(text.contains("set spec.muster.sshPort"), "{text}");
+    let said = on_host.replace(
+        "spec:\n  slots",
+        "spec:\n  muster: {sshPort: 2222}\n  slots",
+    );
+    assert_eq!(shown(&said), "");
+    let told = format!("{on_host}            command: [/usr/sbin/sshd, -De, -p, '2222']\n");
+    assert_eq!(shown(&told), "");
+}

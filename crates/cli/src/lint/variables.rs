@@ -1,19 +1,23 @@
-//! Warns of variables of the launcher that win over muster's and lead mpirun away from its hosts. Says
+//! Warns of settings that are the user's to make and that keep ranks from their hosts: variables of the
+//! launcher that win over muster's, and workers on the node's network whose sshd may be anywhere. Says
 //! nothing about what it cannot know, such as the contents of `envFrom`.
 
 use contract::files::CONFIG_MOUNT_PATH;
 use contract::mpi::Setting;
 use planner::job::{Access, Workers};
-use planner::Job;
+use planner::{Job, SshPorts};
 use serde_json::Value;
 
 use super::{Finding, Severity, error, text_at};
 use crate::yaml::Document;
 
 const LAUNCHER: &str = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0";
+const HOST_NETWORK: &str = "/spec/mpiReplicaSpecs/Worker/template/spec/hostNetwork";
 
 pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
-    overriding(document, job)
+    let mut findings = overriding(document, job);
+    findings.extend(unknown_port(document, job));
+    findings
 }
 
 /// Variables of the launcher that win over ours and lead mpirun elsewhere.
@@ -46,6 +50,27 @@ fn overriding(document: &Document, job: &Job) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// The node's own sshd has the usual port there.
+fn unknown_port(document: &Document, job: &Job) -> Option<Finding> {
+    let Workers::Pods(pods) = &job.workers else {
+        return None;
+    };
+    let (Access::Ssh(login) | Access::SiteDefault(login)) = &pods.access else {
+        return None;
+    };
+    let on_host = document.value.pointer(HOST_NETWORK) == Some(&Value::Bool(true));
+    if !on_host || !login.gate || SshPorts::of(job, login).is_certain {
+        return None;
+    }
+    let message =
+        "the workers are on their node's network, and nothing says where their sshd listens";
+    Some(Finding {
+        label: "port 22 is that of the node's own sshd".to_owned(),
+        advice: "set spec.muster.sshPort, so that the launcher can wait for the workers".to_owned(),
+        ..warning("SshPortUnknown", message.to_owned(), document, HOST_NETWORK)
+    })
 }
 
 fn setting(job: &Job, name: &str) -> Option<Setting> {

@@ -9,7 +9,7 @@ use contract::files::{
     TLS_MOUNT_PATH, TLS_VOLUME, VALID_UNTIL, WORKER_KEY,
 };
 use contract::labels::HOSTS_ANNOTATION;
-use contract::protocol::{AGENT_PORT, SSH_PORTS};
+use contract::protocol::AGENT_PORT;
 use contract::{commands, env};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,11 @@ use super::{hostfile, list, object};
 use crate::job::{Job, Login};
 use crate::mpi;
 use crate::site::Site;
+use crate::ssh_port::{SshPorts, is_on_host_network};
 use crate::worker_batch::{OwnPort, WorkerWords};
+
+/// Seconds for which the gate waits for an sshd on the node's network whose port nobody said.
+const HOST_NETWORK_SSH_PATIENCE: &str = "10";
 
 /// Makes a worker serve, with a key of its own, and on a port of its own where it has one.
 pub(crate) fn serve(job: &Job, image: &str, worker: &WorkerWords, draft: &mut Draft) {
@@ -151,15 +155,17 @@ fn gate_variables(job: &Job, site: &Site) -> Vec<Value> {
 /// Makes a launcher wait for the sshd of its workers.
 pub(crate) fn await_sshd(job: &Job, login: &Login, image: &str, draft: &mut Draft) {
     hosts(draft);
-    let ports: Vec<String> = match login.ssh_port {
-        Some(port) => vec![port.to_string()],
-        None => SSH_PORTS.map(|port| port.to_string()).to_vec(),
-    };
-    let variables = vec![
+    let SshPorts { ports, is_certain } = SshPorts::of(job, login);
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let mut variables = vec![
         variable(env::GATE_TRANSPORT, env::GATE_BY_SSH),
         variable(env::WORKERS, &job.worker_count().to_string()),
         variable(env::SSH_PORTS, &ports.join(",")),
     ];
+    if !is_certain && is_on_host_network(&job.workers.role().template) {
+        // A worker's sshd may be on the port that counts for nothing, because it is the node's.
+        variables.push(variable(env::SSH_PATIENCE, HOST_NETWORK_SSH_PATIENCE));
+    }
     let mounts = [
         (AGENT_VOLUME, AGENT_MOUNT_PATH),
         (HOSTS_VOLUME, HOSTS_MOUNT_PATH),

@@ -3,7 +3,7 @@
 use contract::labels::HOSTS_ANNOTATION;
 use planner::fixtures::job;
 use planner::job::Mpi;
-use planner::{Kind, plan};
+use planner::{Job, Kind, plan};
 use serde_json::{Value, json};
 
 use super::{IMAGE, by_agent, by_ssh, command, launcher, variable, volume, waiting, worker};
@@ -300,5 +300,57 @@ fn m01_what_the_user_says_under_one_name_holds_for_other_versions_too() {
         }
         let slots = variable(main, "PRTE_MCA_prte_set_default_slots");
         assert_eq!(slots, Some(&json!("1")), "the rest is ours");
+    }
+}
+
+#[test]
+fn m07_the_gate_does_not_take_the_nodes_sshd_for_a_workers() {
+    let ports = |on_host: bool, change: &dyn Fn(&mut Job)| {
+        let job = job("demo").workers(2).with(|job| {
+            let template = &mut job.worker_pods().role.template;
+            template["spec"]["hostNetwork"] = on_host.into();
+            change(job);
+        });
+        let spec = launcher(&by_ssh(job));
+        let gate = &spec["initContainers"][0];
+        let text = |name| {
+            variable(gate, name)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        (
+            text("MUSTER_SSH_PORTS").unwrap(),
+            text("MUSTER_SSH_PATIENCE"),
+        )
+    };
+    let sshd = |words: &'static [&str]| {
+        move |job: &mut Job| {
+            let template = &mut job.worker_pods().role.template;
+            template["spec"]["containers"][0]["command"] = json!(words);
+        }
+    };
+    let told = |port: &str| (port.to_owned(), None);
+    assert_eq!(ports(false, &|_| {}), told("22,2222"));
+    assert_eq!(
+        ports(true, &|_| {}),
+        ("2222".to_owned(), Some("10".to_owned()))
+    );
+    for on_host in [false, true] {
+        let own = sshd(&[
+            "sh",
+            "-c",
+            "mkdir -p /run/sshd && /usr/sbin/sshd -De -p 2022",
+        ]);
+        assert_eq!(ports(on_host, &own), told("2022"));
+        let usual = sshd(&["/usr/sbin/sshd", "-De", "-p", "22"]);
+        assert_eq!(ports(on_host, &usual), told("22"), "the user says so");
+        let said = |job: &mut Job| job.login_mut().ssh_port = Some(3022);
+        assert_eq!(ports(on_host, &said), told("3022"));
+        let by_launcher = |job: &mut Job| {
+            let container = &mut job.launcher.role.template["spec"]["containers"][0];
+            let name = "PRTE_MCA_plm_ssh_args";
+            container["env"] = json!([{"name": name, "value": "-p 2222"}]);
+        };
+        assert_eq!(ports(on_host, &by_launcher), told("2222"));
     }
 }
