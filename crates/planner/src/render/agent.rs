@@ -110,7 +110,11 @@ pub(crate) fn launch(
         for variable in variables.iter().filter(stays) {
             draft.variable_entry(variable.clone());
         }
-        init_container(image, gate(), variables, &mounts, draft);
+        let gate = init_container(image, gate(), variables, &mounts, draft);
+        let init_containers = list(&mut draft.spec, "initContainers");
+        // They wait for nothing else than what the gate writes.
+        let readers = init_containers.iter().position(mounts_lists);
+        init_containers.insert(readers.unwrap_or(init_containers.len()), gate);
     } else {
         draft.variable(env::WORKERS, &job.worker_count().to_string());
         install(image, draft);
@@ -122,7 +126,16 @@ pub(crate) fn launch(
 pub(crate) fn install(image: &str, draft: &mut Draft) {
     let command = json!([AGENT_PROGRAM, commands::INSTALL, AGENT_MOUNT_PATH]);
     let mounts = [(AGENT_VOLUME, AGENT_MOUNT_PATH)];
-    init_container(image, command, Vec::new(), &mounts, draft);
+    let install = init_container(image, command, Vec::new(), &mounts, draft);
+    // The user's own need not wait for it.
+    list(&mut draft.spec, "initContainers").push(install);
+}
+
+/// Whether a container reads the host lists.
+fn mounts_lists(container: &Value) -> bool {
+    let mounts = container["volumeMounts"].as_array();
+    let mut mounts = mounts.into_iter().flatten();
+    mounts.any(|mount| mount["name"] == CONFIG_VOLUME)
 }
 
 fn gate() -> Value {
@@ -172,7 +185,9 @@ pub(crate) fn await_sshd(job: &Job, login: &Login, image: &str, draft: &mut Draf
     ];
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));
     draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
-    init_container(image, gate(), variables, &mounts, draft);
+    let gate = init_container(image, gate(), variables, &mounts, draft);
+    // The user's own need not wait for the workers: the host lists are there from the start.
+    list(&mut draft.spec, "initContainers").push(gate);
 }
 
 fn variable(name: &str, value: &str) -> Value {
@@ -224,14 +239,14 @@ fn keys(job: &Job, own: &[(&str, &str)], draft: &mut Draft) {
     draft.mount(AGENT_VOLUME, AGENT_MOUNT_PATH);
 }
 
-/// Ours comes last: the user's own init containers need not wait for the workers.
+/// A container of ours; the caller decides when it runs.
 fn init_container(
     image: &str,
     command: Value,
     variables: Vec<Value>,
     mounts: &[(&str, &str)],
     draft: &mut Draft,
-) {
+) -> Value {
     let root = draft.spec.get("securityContext");
     let root = root.is_some_and(|context| context["runAsUser"] == 0);
     let mut security = json!({
@@ -260,7 +275,7 @@ fn init_container(
     if let Some(resources) = resources(draft.main_container()) {
         container["resources"] = resources;
     }
-    list(&mut draft.spec, "initContainers").push(container);
+    container
 }
 
 /// As the main container has them: the pod then asks for no more than before, keeps its class, and

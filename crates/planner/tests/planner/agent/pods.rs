@@ -3,7 +3,7 @@
 use contract::labels::HOSTS_ANNOTATION;
 use planner::fixtures::job;
 use planner::job::Mpi;
-use planner::{Job, Kind, plan};
+use planner::{Job, Kind, Observed, plan};
 use serde_json::{Value, json};
 
 use super::{IMAGE, by_agent, by_ssh, command, launcher, variable, volume, waiting, worker};
@@ -352,5 +352,43 @@ fn m07_the_gate_does_not_take_the_nodes_sshd_for_a_workers() {
             container["env"] = json!([{"name": name, "value": "-p 2222"}]);
         };
         assert_eq!(ports(on_host, &by_launcher), told("2222"));
+    }
+}
+
+#[test]
+fn m08_init_containers_that_read_the_host_lists_run_after_the_gate() {
+    let mount = json!([{"name": "mpi-job-config", "mountPath": "/etc/mpi"}]);
+    let names = |by: fn(Job) -> Observed, gate: bool| {
+        let job = job("demo").workers(2).with(|job| {
+            job.login_mut().gate = gate;
+            job.launcher.role.template["spec"]["initContainers"] = json!([
+                {"name": "first", "image": "i"},
+                {"name": "reads", "image": "i", "volumeMounts": mount},
+            ]);
+        });
+        let spec = launcher(&by(job));
+        let volume = volume(&spec, "mpi-job-config").clone();
+        let containers = spec["initContainers"].as_array().unwrap().iter();
+        let names: Vec<_> = containers
+            .map(|container| container["name"].clone())
+            .collect();
+        (names, volume.get("configMap").is_some())
+    };
+    assert_eq!(
+        names(by_agent, true),
+        (
+            vec![json!("first"), json!("muster-agent"), json!("reads")],
+            false
+        )
+    );
+    // Otherwise the lists are there from the start.
+    for (by, gate) in [(by_agent as fn(Job) -> Observed, false), (by_ssh, true)] {
+        assert_eq!(
+            names(by, gate),
+            (
+                vec![json!("first"), json!("reads"), json!("muster-agent")],
+                true
+            )
+        );
     }
 }
