@@ -72,8 +72,9 @@ fn workers_of_any_other_kind_are_not_spoken_to() {
     world.keys.write_worker(&world.path("expired"), "w0");
     write_valid_until(&world.path("expired"), 1_600_000_000);
     for (kind, words) in [
-        ("foreign", "has not the key of that worker"),
-        ("expired", "closed"),
+        ("foreign", &["has not the key of that worker"][..]),
+        // As the client sees the end of the connection, before or after it has written.
+        ("expired", &["closed", "reset"]),
     ] {
         let directory = world.path(kind);
         let worker = world.serve_as("w0", |command| {
@@ -83,7 +84,8 @@ fn workers_of_any_other_kind_are_not_spoken_to() {
         let output = world.rsh(&["-oConnectTimeout=2", "w0", "true"]);
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(255), "{kind}: {stderr}");
-        assert!(stderr.contains(words), "{kind}: {stderr}");
+        let says_so = words.iter().any(|words| stderr.contains(words));
+        assert!(says_so, "{kind}: {stderr}");
     }
 }
 
