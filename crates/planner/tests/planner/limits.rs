@@ -9,10 +9,10 @@ use contract::labels::HOSTS_ANNOTATION;
 use planner::fixtures::{job, pod, world};
 use planner::job::{LauncherHost, Mpi};
 use planner::observed::{Observed, PodPhase};
-use planner::{Job, Kind, Phase, Reason, check, plan};
+use planner::{Action, Job, Kind, Phase, Reason, check, plan};
 use serde_json::{Value, json};
 
-use super::{created_one, deeds, patch};
+use super::{deeds, patch};
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
@@ -35,7 +35,14 @@ fn placed(job: Job, address: impl Fn(u32) -> String) -> Observed {
 }
 
 fn config(observed: &Observed, name: &str) -> Value {
-    created_one(&plan(observed), Kind::ConfigMap, name)["data"].clone()
+    let mut actions = plan(observed).steps.into_iter().flatten();
+    let data = actions.find_map(|action| match action {
+        Action::Create(object) if object.kind == Kind::ConfigMap && object.name == name => {
+            Some(object.body["data"].clone())
+        }
+        _ => None,
+    });
+    data.unwrap_or_else(|| panic!("no ConfigMap {name}: {}", plan(observed).status.message))
 }
 
 fn config_bytes(data: &Value) -> usize {
