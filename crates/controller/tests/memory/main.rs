@@ -7,6 +7,7 @@
 
 mod api_server;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
@@ -46,9 +47,10 @@ fn measure(world: World) -> Used {
             clock: jiff::Timestamp::now,
         };
         let client = kube::Client::new(server.clone(), "default");
-        let operator = controller::operate(client, scope, std::future::pending());
+        // It lives on while it is measured.
+        let mut operator = pin!(controller::operate(client, scope, std::future::pending()));
         tokio::select! {
-            ended = operator => panic!("the operator ended: {ended:?}"),
+            ended = &mut operator => panic!("the operator ended: {ended:?}"),
             () = server.all_listed() => {}
             () = tokio::time::sleep(PATIENCE) => panic!("not all was listed"),
         }
