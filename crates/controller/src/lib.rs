@@ -16,6 +16,7 @@ mod connect;
 mod context;
 mod discovery;
 mod error;
+mod event_loop;
 mod events;
 mod fair_turns;
 mod job_texts;

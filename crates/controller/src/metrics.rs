@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::event_loop;
 use crate::memory::Memory;
 
 /// What the text is, for HTTP.
@@ -26,6 +27,7 @@ pub(crate) struct Metrics {
     pub(crate) jobs_failed: Counter,
     pub(crate) is_leader: Gauge,
     pub(crate) reconcile_seconds: Histogram,
+    pub(crate) event_loop_block: event_loop::Longest,
     reconcile_errors: Family<ByKind, Counter>,
     undecodable_objects: Family<ByKind, Counter>,
     namespaces_over_budget: Family<ByKind, Counter>,
@@ -65,6 +67,7 @@ impl Metrics {
             jobs_failed: Counter::default(),
             is_leader: Gauge::default(),
             reconcile_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
+            event_loop_block: Gauge::default(),
             reconcile_errors: Family::default(),
             undecodable_objects: Family::default(),
             namespaces_over_budget: Family::default(),
@@ -102,6 +105,11 @@ impl Metrics {
             "muster_reconcile_seconds",
             "How long one pass over one job took",
             self.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "muster_event_loop_block_seconds_max",
+            "The longest time since the start for which one task kept all others waiting",
+            self.event_loop_block.clone(),
         );
         registry.register(
             "muster_reconcile_errors",

@@ -31,7 +31,7 @@ use crate::retry::error_policy;
 use crate::scope::Scope;
 use crate::watch::{self, Watch};
 use crate::wire::{ObjectKey, UserJob};
-use crate::{connect, signal, wire};
+use crate::{connect, event_loop, signal, wire};
 
 /// Passes that run when the operator is stopped get this long to end.
 const GRACE: Duration = Duration::from_secs(8);
@@ -54,6 +54,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     let ports = (settings.health_port, settings.monitoring_port);
     admin::serve(ports.0, ports.1, Arc::clone(&health), Arc::clone(&metrics)).await?;
+    if settings.monitoring_port != 0 {
+        tokio::spawn(event_loop::measure(metrics.event_loop_block.clone()));
+    }
 
     let stop: Stop = signal::told_to_stop()?.boxed().shared();
     let mut lease = Lease::new(lease_api, settings.lock_namespace)?;
