@@ -4,6 +4,8 @@
 //!
 //! Decides how requests are sent and where resources live; must not know what a job is.
 
+mod lines;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -14,6 +16,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
+
+pub use lines::{Hangup, Lines};
 
 use crate::Cluster;
 
@@ -45,6 +49,13 @@ pub struct Answer {
 }
 
 impl Answer {
+    fn of(code: u16, body: &[u8]) -> Self {
+        // Some refusals are plain text.
+        let body = serde_json::from_slice(body)
+            .unwrap_or_else(|_| serde_json::json!({"message": String::from_utf8_lossy(body)}));
+        Self { code, body }
+    }
+
     /// The object, unless the answer is a refusal.
     pub fn accepted(self) -> Result<Value> {
         ensure!(self.code < 300, "{}: {}", self.code, self.message());
@@ -106,17 +117,14 @@ impl Api {
 
     /// Sends a request. The answer may be a refusal: see [`Answer::accepted`].
     pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
-        let content_type = match method {
-            "PATCH" => "application/merge-patch+json",
-            _ => "application/json",
-        };
         let body = body.map(Value::to_string).unwrap_or_default();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n\
-             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
-            self.address,
-            body.len(),
-        );
+        let (code, body) = self.send_text(method, path, &body)?;
+        Ok(Answer::of(code, &body))
+    }
+
+    /// The same for one who does not want to know more than the code of most answers: nothing is
+    /// read into objects.
+    pub fn send_text(&self, method: &str, path: &str, body: &str) -> Result<(u16, Vec<u8>)> {
         let mut connection = self.take_idle().map_or_else(
             || {
                 let connection = self.connect(&self.administrator)?;
@@ -125,6 +133,7 @@ impl Api {
             },
             Ok,
         )?;
+        let head = self.head(method, path, "application/json", body.len());
         let mut exchange = || {
             connection
                 .get_mut()
@@ -135,6 +144,29 @@ impl Api {
         let mut idle = self.idle.lock().expect("nobody panics with this lock held");
         idle.push((Instant::now(), connection));
         Ok(answer)
+    }
+
+    /// Opens an answer without end: the lines of a watch, in this form.
+    pub fn watch(&self, path: &str, accept: &str) -> Result<Lines> {
+        let mut connection = BufReader::new(self.connect(&self.administrator)?);
+        let head = self.head("GET", path, accept, 0);
+        connection.get_mut().write_all(head.as_bytes())?;
+        let head = read_head(&mut connection)?.context("the API server closed the connection")?;
+        let code = status_code(&head)?;
+        ensure!(code == 200 && head.chunked, "{path}: {}", head.first_line);
+        Ok(Lines::of(connection))
+    }
+
+    fn head(&self, method: &str, path: &str, accept: &str, length: usize) -> String {
+        let content_type = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n",
+            self.address,
+        )
     }
 
     fn take_idle(&self) -> Option<BufReader<Connection>> {
@@ -199,27 +231,25 @@ fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>> {
     Ok(all.collect::<Result<_, _>>()?)
 }
 
-fn read_answer(from: &mut impl BufRead) -> Result<Answer> {
+fn read_answer(from: &mut impl BufRead) -> Result<(u16, Vec<u8>)> {
     let head = read_head(from)?.context("the API server closed the connection")?;
-    let code = head
-        .first_line
-        .split(' ')
-        .nth(1)
-        .and_then(|code| code.parse().ok());
-    let code = code.with_context(|| format!("`{}` is no status line", head.first_line))?;
+    let code = status_code(&head)?;
     let mut body = Vec::new();
     match (head.chunked, head.length) {
-        (true, _) => read_chunks(from, &mut body)?,
+        (true, _) => while read_chunk(from, &mut body)? {},
         (false, Some(length)) => {
             body.resize(length, 0);
             from.read_exact(&mut body)?;
         }
         (false, None) => bail!("the API server did not say how long its answer is"),
     }
-    // Some refusals are plain text.
-    let body = serde_json::from_slice(&body)
-        .unwrap_or_else(|_| serde_json::json!({"message": String::from_utf8_lossy(&body)}));
-    Ok(Answer { code, body })
+    Ok((code, body))
+}
+
+fn status_code(head: &Head) -> Result<u16> {
+    let code = head.first_line.split(' ').nth(1);
+    let code = code.and_then(|code| code.parse().ok());
+    code.with_context(|| format!("`{}` is no status line", head.first_line))
 }
 
 /// First line and what matters of the header fields of a request or an answer.
@@ -265,19 +295,16 @@ pub(crate) fn read_head(from: &mut impl BufRead) -> Result<Option<Head>> {
     }
 }
 
-fn read_chunks(from: &mut impl BufRead, into: &mut Vec<u8>) -> Result<()> {
-    loop {
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        let length = usize::from_str_radix(line.trim(), 16).context("a chunk without a length")?;
-        let start = into.len();
-        into.resize(start + length, 0);
-        from.read_exact(&mut into[start..])?;
-        from.read_line(&mut line)?;
-        if length == 0 {
-            return Ok(());
-        }
-    }
+/// Adds the next chunk; false when that was the last.
+pub(crate) fn read_chunk(from: &mut impl BufRead, into: &mut Vec<u8>) -> Result<bool> {
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    let length = usize::from_str_radix(line.trim(), 16).context("a chunk without a length")?;
+    let start = into.len();
+    into.resize(start + length, 0);
+    from.read_exact(&mut into[start..])?;
+    from.read_line(&mut line)?;
+    Ok(length > 0)
 }
 
 #[cfg(test)]
@@ -288,14 +315,15 @@ mod tests {
     fn an_answer_in_chunks_is_one_answer() {
         let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
                     4\r\n{\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n";
-        let answer = read_answer(&mut text.as_bytes()).expect("a whole answer");
-        assert_eq!((answer.code, answer.body["a"].as_i64()), (200, Some(1)));
+        let (code, body) = read_answer(&mut text.as_bytes()).expect("a whole answer");
+        assert_eq!((code, body.as_slice()), (200, br#"{"a":1}"#.as_slice()));
     }
 
     #[test]
     fn a_refusal_in_plain_text_keeps_its_words() {
         let text = "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nslow";
-        let answer = read_answer(&mut text.as_bytes()).expect("a whole answer");
+        let (code, body) = read_answer(&mut text.as_bytes()).expect("a whole answer");
+        let answer = Answer::of(code, &body);
         assert_eq!((answer.code, answer.message()), (429, "slow"));
         assert!(answer.accepted().is_err());
     }

@@ -90,6 +90,7 @@ impl ApiFixture {
             account,
             namespace,
             kubeconfig,
+            group: None,
             flags: &[],
         };
         Operator::start(&self.cluster, &settings)

@@ -8,9 +8,12 @@ pub mod api;
 pub mod api_fixture;
 pub mod audit;
 pub mod cluster_fixture;
+pub mod fake_kubelet;
 pub mod figures;
 pub mod flyte;
 pub mod jobs;
+pub mod limited_operator;
+pub mod memory_group;
 pub mod operator;
 pub mod relay;
 

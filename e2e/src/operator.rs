@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::api::{Api, collection};
+use crate::memory_group::MemoryGroup;
 use crate::{Cluster, wait_for};
 
 /// A cold start on a busy machine with two processors.
@@ -184,10 +185,12 @@ pub fn program() -> Result<PathBuf> {
 pub struct Settings<'a> {
     /// Whose rights it has, and where its lease lies.
     pub account: &'a Account,
-    /// The only namespace that it looks after.
+    /// The only namespace that it looks after; all when empty.
     pub namespace: &'a str,
     /// How it reaches the API server.
     pub kubeconfig: &'a Path,
+    /// What bounds its memory, if anything does.
+    pub group: Option<&'a MemoryGroup>,
     /// Further flags.
     pub flags: &'a [&'a str],
 }
@@ -218,7 +221,15 @@ impl Operator {
         let is_chosen = flags.any(|flag| flag.starts_with(ALLOW_JOBS_HERE));
         let allowed = (!is_chosen).then_some(ALLOW_JOBS_HERE);
         // If this process is killed, no destructor runs; then the kernel ends the operator.
-        let mut command = Command::new("setpriv");
+        let mut command = match settings.group {
+            Some(group) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", "echo $$ >\"$0\" && exec setpriv \"$@\""]);
+                command.arg(group.procs());
+                command
+            }
+            None => Command::new("setpriv"),
+        };
         command.args(["--pdeathsig", "KILL"]).arg(program()?);
         command
             .arg(format!("--namespace={}", settings.namespace))
@@ -311,14 +322,14 @@ impl Operator {
     pub fn await_leading(&self) -> Result<()> {
         wait_for("the operator to lead", START_MAX, || {
             self.assert_alive()?;
-            let leads = self
-                .metrics()?
-                .lines()
-                .any(|line| line == "mpi_operator_is_leader 1");
-            let ready = self.health("/readyz")?.0 == 200;
-            Ok((leads && ready).then_some(()))
+            Ok(self.is_ready()?.then_some(()))
         })
         .with_context(|| format!("the end of its log:\n{}", self.last_words()))
+    }
+
+    /// Whether it leads and has seen the cluster.
+    pub fn is_ready(&self) -> Result<bool> {
+        Ok(self.leads()? && self.health("/readyz")?.0 == 200)
     }
 
     /// Whether it leads now.
@@ -343,14 +354,20 @@ impl Operator {
 
     /// Memory that it holds, in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that it ever held, in bytes.
+    pub fn peak_resident_bytes(&self) -> Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, key: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kilobytes: u64 = kilobytes
-            .context("the kernel does not say VmRSS")?
-            .trim()
-            .parse()?;
-        Ok(kilobytes * 1024)
+        let kilobytes = kilobytes.with_context(|| format!("the kernel does not say {key}"))?;
+        Ok(kilobytes.trim().parse::<u64>()? * 1024)
     }
 
     /// The end of its log.

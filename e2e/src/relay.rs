@@ -1,5 +1,6 @@
 //! A place between an operator and the API server at which the operator can be made to die: just
-//! before its n-th write gets through, or just after it did and before the operator hears of it.
+//! before its n-th write gets through, or just after it did and before the operator hears of it. Or
+//! the cluster changes just before a write gets through.
 //!
 //! Decides what counts as a write (all but the election's) and that nothing gets through for a dead
 //! operator; must not know what the writes mean.
@@ -24,6 +25,8 @@ pub enum Moment {
 
 /// Kills the operator, at once and for good.
 type Kill = Box<dyn FnOnce() + Send>;
+/// Does something in the cluster.
+type Meddling = Box<dyn FnOnce() + Send>;
 
 /// The place. It ends, with all its connections, when it is dropped.
 #[derive(Debug)]
@@ -43,6 +46,7 @@ struct State {
     /// The writes that came by, as method and path.
     writes: Vec<String>,
     trap: Option<(usize, Moment, Kill)>,
+    meddling: Option<(String, Meddling)>,
     sprung: bool,
     closed: bool,
     streams: Vec<TcpStream>,
@@ -67,6 +71,7 @@ impl Shared {
 /// What becomes of a request.
 enum Fate {
     Pass,
+    PassAfter(Meddling),
     PassThenDie(Kill),
     Die(Kill),
     Lost,
@@ -98,6 +103,12 @@ impl Relay {
     /// Kills the operator at its n-th write from the very first one on, counted from 1.
     pub fn trap(&self, nth: usize, moment: Moment, kill: impl FnOnce() + Send + 'static) {
         self.shared.state().trap = Some((nth, moment, Box::new(kill)));
+    }
+
+    /// Does something just before the first write that begins with these words gets through: what
+    /// the operator decided by is no longer so.
+    pub fn meddle_before(&self, write: &str, meddling: impl FnOnce() + Send + 'static) {
+        self.shared.state().meddling = Some((write.to_owned(), Box::new(meddling)));
     }
 
     /// The operator was killed.
@@ -136,6 +147,10 @@ impl Shared {
         reader.read_exact(&mut body)?;
         match self.judge(&head) {
             Fate::Pass => self.pass(&head, &body, &mut client)?,
+            Fate::PassAfter(meddling) => {
+                meddling();
+                self.pass(&head, &body, &mut client)?;
+            }
             Fate::PassThenDie(kill) => {
                 let passed = self.pass(&head, &body, &mut std::io::sink());
                 self.die(kill);
@@ -156,6 +171,13 @@ impl Shared {
         let Some(write) = write_of(&head.first_line) else {
             return Fate::Pass;
         };
+        if let Some((_, meddling)) = state
+            .meddling
+            .take_if(|(words, _)| write.starts_with(&*words))
+        {
+            state.writes.push(write);
+            return Fate::PassAfter(meddling);
+        }
         state.writes.push(write);
         let count = state.writes.len();
         match state.trap.take() {

@@ -18,6 +18,7 @@ mod api {
     mod network_policy;
     mod openmpi;
     mod own_namespace;
+    mod peer_defects;
     mod refusals;
     mod suspension;
     mod t9k;

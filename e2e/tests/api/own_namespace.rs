@@ -15,6 +15,7 @@ fn s02_a_job_beside_its_operator_is_refused_by_name_until_a_flag_allows_it() -> 
         account: &fixture.account,
         namespace: &fixture.namespace,
         kubeconfig: &fixture.account.kubeconfig,
+        group: None,
         flags: &[&refuse],
     };
     let operator = Operator::start(&fixture.cluster, &settings)?;

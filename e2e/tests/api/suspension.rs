@@ -170,7 +170,7 @@ fn a_job_is_suspended_edited_and_resumed_twice() -> Result<()> {
 }
 
 #[test]
-fn a_resumed_launcher_still_waits_for_its_workers() -> Result<()> {
+fn peer_defect_05_a_resumed_launcher_still_waits_for_its_workers() -> Result<()> {
     let fixture = new_fixture("suspend")?;
     let _operator = fixture.operator()?;
     fixture.submit(

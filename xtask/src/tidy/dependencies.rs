@@ -20,6 +20,7 @@ struct Row {
 
 const ALL: &[&str] = &[
     "contract",
+    "quantity",
     "planner",
     "dialects",
     "minicluster",
