@@ -51,7 +51,7 @@ usage: muster-agent install DIR
        muster-agent gate [--install DIR]
        muster-agent exec -- COMMAND…
        muster-agent rank PROGRAM…   (what daemons run in place of a rank's program)
-       muster-agent attend OPTIONS…   (sidecar of a worker that ends by itself)
+       muster-agent sidecar OPTIONS…  (sidecar of a worker that ends by itself)
        muster-agent connect HOST PORT   (ProxyCommand of a real ssh)
        muster-agent rsh [OPTIONS] [USER@]HOST COMMAND…   (also when called as ssh, rsh, kubexec.sh)
        muster-agent kubexec POD COMMAND…   (through the API server)
@@ -78,7 +78,7 @@ pub fn run(words: &[OsString]) -> u8 {
         commands::SERVE => concluded(serve::run(after_dashes(rest))),
         "rank" => concluded(rank::run(rest)),
         commands::EXEC => concluded(exec::run(after_dashes(rest))),
-        commands::ATTEND => concluded(sidecar::run(rest)),
+        commands::SIDECAR => concluded(sidecar::run(rest)),
         commands::CONNECT => concluded(connect::run(rest)),
         "as" => concluded(host_name::run(rest)),
         commands::GATE => match rest {

@@ -37,13 +37,13 @@ pub(crate) fn run(words: &[Vec<u8>]) -> u8 {
         }
         Ok(SshArgs::Run(call)) => Shim::new(call).run(),
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             exit_code::SHIM_FAILED
         }
     }
 }
 
-fn complain(sentence: &str) {
+fn print_error(sentence: &str) {
     eprintln!("muster-agent: {sentence}");
 }
 
@@ -182,7 +182,7 @@ impl Shim {
 
     fn unreachable(&mut self, error: &anyhow::Error) -> u8 {
         let why = format!("{error:#}");
-        complain(&format!("cannot run on {}: {why}", self.call.host));
+        print_error(&format!("cannot run on {}: {why}", self.call.host));
         self.note(State::Unreachable(why));
         exit_code::SHIM_FAILED
     }
@@ -195,7 +195,7 @@ impl Shim {
             }
             ShimEnd::Remote(Err(why)) => self.unreachable(&anyhow::Error::msg(why)),
             ShimEnd::Lost(error) => {
-                complain(&format!("lost {}: {error}", self.call.host));
+                print_error(&format!("lost {}: {error}", self.call.host));
                 self.note(State::Lost(error.to_string()));
                 exit_code::SHIM_FAILED
             }
@@ -223,7 +223,7 @@ impl Shim {
             && let Err(error) = self.record.write(directory)
         {
             let directory = directory.display();
-            complain(&format!("cannot note the session in {directory}: {error}"));
+            print_error(&format!("cannot note the session in {directory}: {error}"));
         }
     }
 }

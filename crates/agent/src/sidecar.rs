@@ -1,4 +1,4 @@
-//! `attend`: the sidecar of a worker that ends by itself. Decides when the worker may start (the GPU
+//! `sidecar`: the sidecar of a worker that ends by itself. Decides when the worker may start (the GPU
 //! driver is there, data is downloaded) and when it must end (the job is over, data is uploaded), and
 //! tells the worker's script by two files. Whatever happens to the sidecar, the worker ends.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use contract::commands::attend;
+use contract::commands::sidecar;
 use contract::env;
 use contract::files::{self, INIT_FAILED_WORDS};
 use rustix::event::{PollFd, PollFlags};
@@ -53,7 +53,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         });
         written.map(drop)
     };
-    let (exit, why) = match attend(&options, &signals, || tell(MAY_START, "")) {
+    let (exit, why) = match run_until_end(&options, &signals, || tell(MAY_START, "")) {
         Ok(exit) => (exit, String::new()),
         Err(error) => (EXIT_FAILED, format!("{error:#}")),
     };
@@ -64,7 +64,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
     tell(MUST_END, &why).map(|()| exit)
 }
 
-fn attend(
+fn run_until_end(
     options: &Options,
     signals: &Signals,
     let_worker_start: impl FnOnce() -> Result<()>,
@@ -154,16 +154,16 @@ impl Options {
                     .with_context(|| format!("{value} is not a number"))
             };
             match option.to_str().unwrap_or_default() {
-                attend::NAMESPACE => options.namespace = text(),
-                attend::JOB => options.job = text(),
-                attend::SIGNAL_DIR => options.signal_dir = text(),
-                attend::GPUS => options.gpus = number()?,
-                attend::TIMEOUT_SECS => options.timeout = Duration::from_secs(number()?.into()),
-                attend::DOWNLOAD_FROM => download.0 = Some(text()),
-                attend::DOWNLOAD_TO => download.1 = Some(text()),
-                attend::UPLOAD_FROM => upload.0 = Some(text()),
-                attend::UPLOAD_TO => upload.1 = Some(text()),
-                _ => bail!("attend has no option {}", option.display()),
+                sidecar::NAMESPACE => options.namespace = text(),
+                sidecar::JOB => options.job = text(),
+                sidecar::SIGNAL_DIR => options.signal_dir = text(),
+                sidecar::GPUS => options.gpus = number()?,
+                sidecar::TIMEOUT_SECS => options.timeout = Duration::from_secs(number()?.into()),
+                sidecar::DOWNLOAD_FROM => download.0 = Some(text()),
+                sidecar::DOWNLOAD_TO => download.1 = Some(text()),
+                sidecar::UPLOAD_FROM => upload.0 = Some(text()),
+                sidecar::UPLOAD_TO => upload.1 = Some(text()),
+                _ => bail!("sidecar has no option {}", option.display()),
             }
         }
         options.download = download.0.zip(download.1);

@@ -37,7 +37,7 @@ impl Worker {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster-agent"));
         command
             .args([
-                "attend",
+                "sidecar",
                 "--namespace",
                 "ns",
                 "--job",

@@ -10,10 +10,10 @@ pub const GATE: &str = "gate";
 pub const GATE_INSTALL: &str = "--install";
 /// `exec -- COMMAND…`: runs the launcher's command and writes the verdict.
 pub const EXEC: &str = "exec";
-/// `attend OPTIONS…`: the sidecar of a worker that ends by itself.
-pub const ATTEND: &str = "attend";
-/// Options of [`ATTEND`]. Those of the data and of GPUs are spelled as in the program that it replaces.
-pub mod attend {
+/// `sidecar OPTIONS…`: the sidecar of a worker that ends by itself.
+pub const SIDECAR: &str = "sidecar";
+/// Options of [`SIDECAR`]. Those of the data and of GPUs are spelled as in the program that it replaces.
+pub mod sidecar {
     /// Namespace of the job.
     pub const NAMESPACE: &str = "--namespace";
     /// Name of the job.

@@ -70,16 +70,16 @@ pub const OFF: &str = "Off";
 
 /// Directory in which shims record how their sessions ended, for `exec`.
 pub const RUN_DIR: &str = "MUSTER_RUN_DIR";
-/// Where `gate`, `exec` and `attend` write their termination message; default
+/// Where `gate`, `exec` and `sidecar` write their termination message; default
 /// [`crate::files::TERMINATION_LOG`].
 pub const TERMINATION_LOG: &str = "MUSTER_TERMINATION_LOG";
 
-/// File that tells `attend` how the job ended; default [`crate::files::END_PATH`].
+/// File that tells `sidecar` how the job ended; default [`crate::files::END_PATH`].
 pub const END_FILE: &str = "MUSTER_END_FILE";
-/// File that exists when the driver of the node's GPUs does, for `attend`; default
+/// File that exists when the driver of the node's GPUs does, for `sidecar`; default
 /// [`crate::files::GPU_DRIVER`].
 pub const DRIVER_FILE: &str = "MUSTER_DRIVER_FILE";
-/// Name of the pod, for `attend`, which uploads to a place of that name.
+/// Name of the pod, for `sidecar`, which uploads to a place of that name.
 pub const POD: &str = "MUSTER_POD";
 
 /// Sent with a request, never set in a pod: `NEED NAME`, the host name that the command should have

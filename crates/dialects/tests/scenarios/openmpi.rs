@@ -175,7 +175,7 @@ fn a8_containers_are_as_the_component_made_them() {
         sidecar["command"],
         json!([
             "/muster-agent",
-            "attend",
+            "sidecar",
             "--namespace",
             "kubeflow",
             "--job",

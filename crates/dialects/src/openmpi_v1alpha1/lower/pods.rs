@@ -2,7 +2,7 @@
 //! sidecar. Names, paths, modes and words of the command line are the component's, since scripts rely on
 //! them.
 
-use contract::commands::attend;
+use contract::commands::sidecar;
 use contract::files::{AGENT_PROGRAM, TERMINATION_LOG};
 use contract::{commands, env};
 use serde_json::{Map, Value, json};
@@ -178,26 +178,26 @@ fn limits(wanted: &Wanted<'_>) -> Map<String, Value> {
 
 fn controller(wanted: &Wanted<'_>) -> Value {
     let given = &wanted.job.spec;
-    let mut words = vec![(attend::NAMESPACE, wanted.job.metadata.namespace.clone())];
+    let mut words = vec![(sidecar::NAMESPACE, wanted.job.metadata.namespace.clone())];
     match wanted.own_controller() {
         Some(_) => words.push(("--master", names(wanted.job).launcher)),
         None => words.extend([
-            (attend::JOB, wanted.job.metadata.name.clone()),
-            (attend::SIGNAL_DIR, SIGNALS.to_owned()),
+            (sidecar::JOB, wanted.job.metadata.name.clone()),
+            (sidecar::SIGNAL_DIR, SIGNALS.to_owned()),
         ]),
     }
     words.extend([
-        (attend::GPUS, wanted.gpus.to_string()),
-        (attend::TIMEOUT_SECS, wanted.init_secs.to_string()),
+        (sidecar::GPUS, wanted.gpus.to_string()),
+        (sidecar::TIMEOUT_SECS, wanted.init_secs.to_string()),
     ]);
     let words = words.into_iter();
     let words = words.flat_map(|(option, value)| [option.to_owned(), value]);
     let mut words: Vec<String> = words.collect();
     for (option, value) in [
-        (attend::DOWNLOAD_FROM, &given.download_data_from),
-        (attend::DOWNLOAD_TO, &given.download_data_to),
-        (attend::UPLOAD_FROM, &given.upload_data_from),
-        (attend::UPLOAD_TO, &given.upload_data_to),
+        (sidecar::DOWNLOAD_FROM, &given.download_data_from),
+        (sidecar::DOWNLOAD_TO, &given.download_data_to),
+        (sidecar::UPLOAD_FROM, &given.upload_data_from),
+        (sidecar::UPLOAD_TO, &given.upload_data_to),
     ] {
         if let Some(value) = value {
             words.extend([option.to_owned(), literal(value)]);
@@ -205,7 +205,7 @@ fn controller(wanted: &Wanted<'_>) -> Value {
     }
     let program: &[&str] = match wanted.own_controller() {
         Some(_) => &CONTROLLER_PROGRAM,
-        None => &[AGENT_PROGRAM, commands::ATTEND],
+        None => &[AGENT_PROGRAM, commands::SIDECAR],
     };
     let program = program.iter().map(|word| (*word).to_owned());
     let mut mounts = vec![json!({"name": DATA_VOLUME, "mountPath": defaults::DATA})];
