@@ -109,11 +109,11 @@ impl Server {
             "status": {"phase": "Active"},
         });
         self.store.put(&key, namespace);
-        self.furnish_namespace(now, name);
+        self.create_default_account(now, name);
     }
 
     /// What controllers put into every new namespace, as far as pods need it.
-    pub(crate) fn furnish_namespace(&mut self, now: Timestamp, namespace: &str) {
+    pub(crate) fn create_default_account(&mut self, now: Timestamp, namespace: &str) {
         let key = Key::new(&KindId::new("", "serviceaccounts"), namespace, "default");
         if self.store.get(&key).is_some() {
             return;

@@ -42,7 +42,7 @@ pub(crate) struct Event {
 type Place = (Arc<str>, Arc<str>);
 
 #[derive(Clone, Debug, Default)]
-struct Shelf {
+struct Collection {
     objects: BTreeMap<Place, Arc<Value>>,
     log: VecDeque<Event>,
     /// Events up to this revision are forgotten.
@@ -53,7 +53,7 @@ struct Shelf {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     revision: u64,
-    shelves: BTreeMap<KindId, Shelf>,
+    collections: BTreeMap<KindId, Collection>,
     dependents: BTreeMap<String, BTreeSet<Key>>,
     uids: BTreeMap<String, Key>,
     unseen: Vec<Change>,
@@ -97,7 +97,7 @@ impl Store {
     pub(crate) fn new(history: usize) -> Self {
         Self {
             revision: 1,
-            shelves: BTreeMap::new(),
+            collections: BTreeMap::new(),
             dependents: BTreeMap::new(),
             uids: BTreeMap::new(),
             unseen: Vec::new(),
@@ -110,7 +110,7 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
-        self.shelves.get(&key.kind)?.objects.get(&key.place())
+        self.collections.get(&key.kind)?.objects.get(&key.place())
     }
 
     pub(crate) fn by_uid(&self, uid: &str) -> Option<&Key> {
@@ -135,8 +135,8 @@ impl Store {
             (None, Some(namespace)) => Included((namespace.into(), "".into())),
             (None, None) => Unbounded,
         };
-        let shelf = self.shelves.get(kind);
-        let objects = shelf.map(|shelf| shelf.objects.range((start, Unbounded)));
+        let collection = self.collections.get(kind);
+        let objects = collection.map(|collection| collection.objects.range((start, Unbounded)));
         objects
             .into_iter()
             .flatten()
@@ -146,7 +146,7 @@ impl Store {
 
     /// Kinds that have objects.
     pub(crate) fn kinds(&self) -> Vec<KindId> {
-        self.shelves.keys().cloned().collect()
+        self.collections.keys().cloned().collect()
     }
 
     /// Stores an object under a new revision.
@@ -154,8 +154,8 @@ impl Store {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         let object = Arc::new(object);
-        let shelf = self.shelves.entry(key.kind.clone()).or_default();
-        let before = shelf.objects.insert(key.place(), Arc::clone(&object));
+        let collection = self.collections.entry(key.kind.clone()).or_default();
+        let before = collection.objects.insert(key.place(), Arc::clone(&object));
         self.index(key, before.as_deref(), Some(&object));
         self.note(key, before, Arc::clone(&object), false);
         object
@@ -164,7 +164,7 @@ impl Store {
     /// Removes an object; the answer is how it was at last.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
         let before = self
-            .shelves
+            .collections
             .get_mut(&key.kind)?
             .objects
             .remove(&key.place())?;
@@ -180,9 +180,9 @@ impl Store {
     /// Forgets a kind as a whole: its definition is gone.
     pub(crate) fn forget_kind(&mut self, kind: &KindId) {
         let revision = self.revision;
-        if let Some(shelf) = self.shelves.get_mut(kind) {
-            shelf.log.clear();
-            shelf.forgotten = revision;
+        if let Some(collection) = self.collections.get_mut(kind) {
+            collection.log.clear();
+            collection.forgotten = revision;
         }
     }
 
@@ -202,31 +202,33 @@ impl Store {
         kind: &KindId,
         since: u64,
     ) -> Result<impl Iterator<Item = &Event>, TooOld> {
-        let shelf = self.shelves.get(kind);
-        if let Some(oldest) = shelf
-            .map(|shelf| shelf.forgotten)
+        let collection = self.collections.get(kind);
+        if let Some(oldest) = collection
+            .map(|collection| collection.forgotten)
             .filter(|old| since < *old)
         {
             return Err(TooOld { oldest });
         }
-        let events = shelf.map(|shelf| {
-            let start = shelf.log.partition_point(|event| event.revision <= since);
-            shelf.log.range(start..)
+        let events = collection.map(|collection| {
+            let start = collection
+                .log
+                .partition_point(|event| event.revision <= since);
+            collection.log.range(start..)
         });
         Ok(events.into_iter().flatten())
     }
 
     /// Forgets history up to a revision, as compaction does.
     pub(crate) fn forget_before(&mut self, revision: u64) {
-        for shelf in self.shelves.values_mut() {
-            while shelf
+        for collection in self.collections.values_mut() {
+            while collection
                 .log
                 .front()
                 .is_some_and(|event| event.revision <= revision)
             {
-                shelf.log.pop_front();
+                collection.log.pop_front();
             }
-            shelf.forgotten = shelf.forgotten.max(revision);
+            collection.forgotten = collection.forgotten.max(revision);
         }
     }
 
@@ -236,17 +238,17 @@ impl Store {
             before: before.clone(),
             after: (!gone).then(|| Arc::clone(&object)),
         });
-        let shelf = self.shelves.entry(key.kind.clone()).or_default();
-        shelf.log.push_back(Event {
+        let collection = self.collections.entry(key.kind.clone()).or_default();
+        collection.log.push_back(Event {
             revision: self.revision,
             before,
             object,
             gone,
         });
-        if shelf.log.len() > self.history
-            && let Some(event) = shelf.log.pop_front()
+        if collection.log.len() > self.history
+            && let Some(event) = collection.log.pop_front()
         {
-            shelf.forgotten = event.revision;
+            collection.forgotten = event.revision;
         }
     }
 

@@ -24,16 +24,16 @@ pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let (mut job, mut errors) = types::read(object);
     let misshapen: Vec<String> = errors.iter().map(|error| error.path.clone()).collect();
     defaults::fill(&mut job);
-    // Of a field that had the wrong shape, one word is enough.
-    let unsaid = |path: &str| !misshapen.iter().any(|named| named.starts_with(path));
+    // A field of the wrong shape has its error already.
+    let is_readable = |path: &str| !misshapen.iter().any(|named| named.starts_with(path));
     check_name(&job.metadata.name, &mut errors);
-    let workers = check_workers(&job, &unsaid, &mut errors);
+    let workers = check_workers(&job, &is_readable, &mut errors);
     for (name, template) in [
         ("launcherTemplate", &job.spec.launcher),
         ("workerTemplate", &job.spec.worker),
     ] {
         let path = format!("spec.{name}");
-        if unsaid(&path) {
+        if is_readable(&path) {
             check_template(&path, template, &mut errors);
         }
     }
@@ -62,12 +62,12 @@ fn check_name(name: &str, errors: &mut Vec<FieldError>) {
 
 fn check_workers(
     job: &MpiJob,
-    unsaid: &dyn Fn(&str) -> bool,
+    is_readable: &dyn Fn(&str) -> bool,
     errors: &mut Vec<FieldError>,
 ) -> Option<u32> {
     let path = "spec.numWorkers";
     let Some(count) = job.spec.num_workers else {
-        if unsaid(path) || errors.is_empty() {
+        if is_readable(path) || errors.is_empty() {
             errors.push(FieldError::required(path, "must say how many workers"));
         }
         return None;

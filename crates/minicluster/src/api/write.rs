@@ -229,7 +229,7 @@ impl Server {
         }
         let stored = self.store.put(key, object);
         if call.resource.is("Namespace") {
-            self.furnish_namespace(call.now, &call.name);
+            self.create_default_account(call.now, &call.name);
         }
         Ok(stored)
     }
