@@ -191,7 +191,8 @@ async fn converge(
     if let Some(adoption) = observe::find_launcher(context, job, &recorded).await? {
         apply::apply(context, &job.owner, vec![vec![adoption]]).await?; // client
     }
-    for round in 1.. {
+    let mut round = 1;
+    loop {
         let Observation {
             observed,
             recheck_at,
@@ -237,8 +238,8 @@ async fn converge(
                 requeue_after,
             });
         }
+        round += 1;
     }
-    unreachable!("the rounds are counted")
 }
 
 fn until(at: Timestamp, now: Timestamp) -> Duration {
