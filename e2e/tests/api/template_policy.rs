@@ -30,7 +30,7 @@ fn install(fixture: &ApiFixture) -> Result<()> {
     let mut documents = Vec::new();
     for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
         let mut document = document?;
-        match document["items"].as_array_mut() {
+        match document.get_mut("items").and_then(Value::as_array_mut) {
             Some(items) => documents.append(items),
             None => documents.push(document),
         }
