@@ -1,85 +1,121 @@
-//! What a worker has gives it no power: with all its files it can start nothing, neither on another
-//! worker nor on the launcher, and no more can the launcher of another job. The keys are where they
-//! belong, and go with the run.
+//! What a worker has gives it no power: with all its files it can start nothing on another worker, and it
+//! cannot answer for one; no more can the launcher of another job. The keys are where they belong, and go
+//! with the run.
 //!
 //! A hundred attempts, or as many as `MUSTER_ATTEMPTS` says.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster_fixture::pi::{HELD, Mpi, PI};
 use e2e::cluster_fixture::{ClusterFixture, agent};
 use e2e::figures::say;
+use e2e::raw_tls::{is_let_in, launcher_key};
 use e2e::wait_for;
 use serde_json::Value;
 
 use crate::with_cluster;
 
-/// Tries `$1` times, eight at once, to start something on each of the addresses that follow, with the
-/// pod's own certificate in the place of a launcher's; says how often it was let in.
-const ATTEMPT: &str = r#"
-tries=$1; shift
-mkdir -p /tmp/own && cp /muster/tls/ca.crt /tmp/own/
-for kind in crt key; do cp /muster/tls/[sc][el]*.$kind /tmp/own/client.$kind; done
-for address in "$@"; do echo "t-$address $address"; done >/tmp/targets
-export MUSTER_TLS_DIR=/tmp/own MUSTER_HOSTS_FILE=/tmp/targets MUSTER_CONNECT_TIMEOUT=1
-attempt() { /muster/bin/ssh "t-$1" 'touch /tmp/owned' >/dev/null 2>/tmp/why && echo in || echo out; }
-n=0
-while [ $n -lt $tries ]; do
-    for address in "$@"; do
-        attempt "$address" &
-        n=$((n + 1))
-        [ $((n % 8)) != 0 ] || wait
-    done
-done >/tmp/tried
-wait
-echo $(sort /tmp/tried | uniq -c)
-"#;
+const AGENT_PORT: u16 = 7077;
 
 #[test]
-fn a_worker_with_all_its_files_starts_nothing_elsewhere() -> Result<()> {
+fn s15_a_worker_with_all_its_files_starts_nothing_elsewhere() -> Result<()> {
     let attempts = std::env::var("MUSTER_ATTEMPTS").unwrap_or_else(|_| "100".to_owned());
+    let attempts: usize = attempts.parse().context("MUSTER_ATTEMPTS is no number")?;
     with_cluster("security", |fixture| {
         let held = ["sh", "-c", HELD, "held", "mpirun", "-n", "2", PI];
         let manifest = agent::job(Mpi::OpenMpi4, 2, &held);
         let job = fixture.submit(&manifest)?;
         job.running()?;
         let launcher = job.launcher_pod()?;
-        let targets = [address(&fixture.pod(&job.worker(1))?)?, address(&launcher)?];
-        let targets: Vec<_> = targets.iter().map(String::as_str).collect();
+        let target = address(&fixture.pod(&job.worker(1))?)?;
+        let target: SocketAddr = format!("{target}:{AGENT_PORT}").parse()?;
 
         // Else the attempts below could fail for another reason than the key.
-        let allowed = attempt(fixture, name(&launcher)?, "4", &targets[..1])?;
-        ensure!(allowed == "4 in", "the launcher itself: {allowed}");
-        fixture.exec(&job.worker(1), &["rm", "/tmp/owned"])?;
+        let own = launcher_key(&file(fixture, name(&launcher)?, "launcher.key")?);
+        ensure!(is_let_in(target, &own)?, "the launcher itself is kept out");
 
-        let refused = format!("{attempts} out");
-        let of_worker = attempt(fixture, &job.worker(0), &attempts, &targets)?;
-        say(&format!("with the files of a worker: {of_worker}"));
-        ensure!(of_worker == refused, "with its files: {of_worker}");
+        let of_worker = file(fixture, &job.worker(0), "worker.key")?;
         let of_stranger = fixture.beside(|other| {
             let job = other.submit(&manifest)?;
             job.running()?;
             let pod = job.launcher_pod()?;
-            attempt(other, name(&pod)?, &attempts, &targets)
+            Ok(launcher_key(&file(other, name(&pod)?, "launcher.key")?))
         })?;
-        say(&format!("with those of another launcher: {of_stranger}"));
-        ensure!(of_stranger == refused, "another job's: {of_stranger}");
-        fixture
-            .exec(&job.worker(1), &["test", "!", "-e", "/tmp/owned"])
-            .context("something was started on the other worker")?;
+        for (whose, key) in [("a worker", of_worker), ("another launcher", of_stranger)] {
+            for attempt in 1..=attempts {
+                let let_in = is_let_in(target, &key)?;
+                ensure!(!let_in, "let in with the key of {whose}, attempt {attempt}");
+            }
+            say(&format!(
+                "with the key of {whose}: {attempts} attempts, 0 let in"
+            ));
+        }
+        ensure!(is_let_in(target, &own)?, "now the launcher is kept out");
 
-        has_files(fixture, name(&launcher)?, "ca.crt client.crt client.key")?;
-        has_files(fixture, &job.worker(0), "ca.crt server.crt server.key")?;
+        has_files(fixture, name(&launcher)?, "launcher.key valid-until")?;
+        has_files(
+            fixture,
+            &job.worker(0),
+            "launcher.pub valid-until worker.key",
+        )?;
         job.release()?;
         job.succeeded_on_workers(2)?;
         the_keys_go(fixture)
     })
 }
 
-fn attempt(fixture: &ClusterFixture, pod: &str, tries: &str, targets: &[&str]) -> Result<String> {
-    let words = [&["sh", "-c", ATTEMPT, "attempt", tries], targets].concat();
-    Ok(fixture.exec(pod, &words)?.trim().to_owned())
+/// In worker 0, on the network of its node: listens on another port, with all that it has.
+const IMPOSTOR: &str = r#"
+MUSTER_PORT=31999 /muster/bin/muster-agent serve >/tmp/impostor 2>&1 &
+until [ -s /tmp/impostor ]; do kill -0 $! || exit 1; done
+cat /tmp/impostor
+"#;
+/// In the launcher: calls $1 where the list says that it is at the impostor's address, $2.
+const CALL: &str = r#"
+echo "$1 $2:31999" >/tmp/where
+MUSTER_HOSTS_FILE=/tmp/where /muster/bin/ssh -oConnectTimeout=5 "$1" 'echo started on $(cat /muster/tls/worker.key | wc -c)' 2>&1 || echo refused
+"#;
+
+#[test]
+fn s08_a_worker_on_its_nodes_network_cannot_answer_for_another() -> Result<()> {
+    with_cluster("impostor", |fixture| {
+        let held = ["sh", "-c", HELD, "held", "mpirun", "-n", "2", PI];
+        let host_network = "/spec/mpiReplicaSpecs/Worker/template/spec/hostNetwork";
+        let manifest = agent::job(Mpi::OpenMpi4, 2, &held).with(host_network, true);
+        let job = fixture.submit(&manifest)?;
+        job.running()?;
+        let said = fixture.exec(&job.worker(0), &["sh", "-c", IMPOSTOR])?;
+        ensure!(said.contains("serving"), "the impostor: {said}");
+        let launcher = job.launcher_pod()?;
+        let place = address(&fixture.pod(&job.worker(0))?)?;
+        let call = |worker: &str| {
+            let words = ["sh", "-c", CALL, "call", worker, &place];
+            fixture.exec(name(&launcher)?, &words)
+        };
+        // As itself it is believed: what fails below fails for its key alone.
+        let as_itself = call(&job.worker(0))?;
+        ensure!(as_itself.contains("started on 32"), "{as_itself}");
+        let as_other = call(&job.worker(1))?;
+        let why = "has not the key of that worker";
+        ensure!(
+            as_other.contains("refused") && as_other.contains(why),
+            "worker 0 was taken for worker 1: {as_other}"
+        );
+        job.release()?;
+        job.succeeded()?;
+        Ok(())
+    })
+}
+
+/// A file with keys, of a pod.
+fn file(fixture: &ClusterFixture, pod: &str, name: &str) -> Result<Vec<u8>> {
+    let path = format!("/muster/tls/{name}");
+    let text = fixture.exec(pod, &["od", "-An", "-v", "-tx1", &path])?;
+    let bytes = text.split_whitespace();
+    let bytes = bytes.map(|byte| Ok(u8::from_str_radix(byte, 16)?));
+    bytes.collect()
 }
 
 fn has_files(fixture: &ClusterFixture, pod: &str, expected: &str) -> Result<()> {
