@@ -5,8 +5,8 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use e2e::cluster_fixture::repository;
-use e2e::condition;
+use e2e::cluster_fixture::{PATIENCE, repository};
+use e2e::{condition, wait_for};
 use serde_json::json;
 
 use crate::kubeflow_guide::give_gpus;
@@ -130,14 +130,15 @@ fn the_random_walk_of_t9ks_manual_ends_as_the_manual_says() -> Result<()> {
             );
         }
 
+        // The status counts a pod as deleted from the moment it is being deleted.
         t9k::await_deleted(&job, 5)?;
-        let left = fixture.leftovers()?;
+        let left = wait_for("the workers to go", PATIENCE, || {
+            let left = fixture.leftovers()?;
+            let gone = !left.iter().any(|name| name.contains("-worker-"));
+            Ok(gone.then_some(left))
+        })?;
         ensure!(
             left.contains(&"pod/mpi-example-launcher".to_owned()),
-            "{left:?}"
-        );
-        ensure!(
-            !left.iter().any(|name| name.contains("-worker-")),
             "{left:?}"
         );
         let status = job.get()?["status"].take();

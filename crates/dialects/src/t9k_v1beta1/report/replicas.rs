@@ -1,7 +1,7 @@
 //! `status.tasks` and `status.aggregate` of a T9k job: replicas by name, from the moment they are
-//! wanted until after they are gone. A pod that went with a pause or a clean-up is `Deleted`, which
-//! only the status itself remembers. Decides which replicas are told of where all of them would not
-//! fit into an object; the counts cover all.
+//! wanted until after they are gone. A pod that goes, or went, with a pause or a clean-up is
+//! `Deleted`, which only the status itself remembers. Decides which replicas are told of where all
+//! of them would not fit into an object; the counts cover all.
 
 use std::collections::BTreeMap;
 
