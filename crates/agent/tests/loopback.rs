@@ -11,6 +11,8 @@ mod launch_ways;
 mod launches;
 #[path = "loopback/ranks.rs"]
 mod ranks;
+#[path = "loopback/raw_tls.rs"]
+mod raw_tls;
 #[path = "loopback/restarts.rs"]
 mod restarts;
 #[path = "loopback/sessions.rs"]

@@ -2,17 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::frame::Frame;
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use rustls::client::AlwaysResolvesClientRawPublicKeys;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, SignatureScheme};
-use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
+use super::raw_tls::{Shown, Tls, connect};
 use super::world::{Keys, Worker, World, text, wait_for, write_valid_until};
 
 /// The protocol that workers speak.
@@ -164,94 +158,9 @@ fn a_thousand_half_open_connections_do_not_keep_the_launcher_out() {
     drop(silent);
 }
 
-type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
-
-/// Takes any server.
-#[derive(Debug)]
-struct Anybody;
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _shown: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
-}
-
-/// A private key and the public key that is shown with it, which need not belong together.
-struct Shown {
-    private: [u8; 32],
-    public: Vec<u8>,
-}
-
-impl Shown {
-    fn pair(private: [u8; 32]) -> Self {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&private).unwrap();
-        let public = pair.public_key().as_ref().to_vec();
-        Self { private, public }
-    }
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
 /// A TLS client that shows this key, or nothing, and takes any server.
 fn tls_client(port: u16, protocol: &str, shown: Option<&Shown>) -> Tls {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody));
-    let mut config = match shown {
-        None => builder.with_no_client_auth(),
-        Some(Shown { private, public }) => {
-            let pkcs8 = [&hex("302e020100300506032b657004220420")[..], private].concat();
-            let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8);
-            let signing = rustls::crypto::ring::sign::any_eddsa_type(&pkcs8).unwrap();
-            let public = [&hex("302a300506032b6570032100")[..], public].concat();
-            let key = CertifiedKey::new(vec![CertificateDer::from(public)], signing);
-            let key = AlwaysResolvesClientRawPublicKeys::new(Arc::new(key));
-            builder.with_client_cert_resolver(Arc::new(key))
-        }
-    };
-    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    let name = ServerName::try_from("worker.muster").unwrap();
-    let tls = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
-    rustls::StreamOwned::new(tls, TcpStream::connect(("127.0.0.1", port)).unwrap())
+    connect(([127, 0, 0, 1], port).into(), protocol, shown).unwrap()
 }
 
 /// With the launcher's own key, so that what is sent reaches the frame decoder.
