@@ -4,6 +4,13 @@
 use crate::job::{Access, Account, Job, Login, Provided, Workers};
 use crate::site::{Site, Transport};
 
+impl Job {
+    /// The job needs muster's agent, and the site does not have its image.
+    pub fn lacks_agent(&self, site: &Site) -> bool {
+        Reach::of(self, site).is_none()
+    }
+}
+
 /// How mpirun reaches the workers at one site.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {

@@ -16,7 +16,7 @@ use kube::api::LogParams;
 use minicluster::kubelet::PodReport;
 use minicluster::service::{LogStream, Shared};
 use minicluster::{Cluster, Config, LogQuery};
-use planner::site::{Site as PlannerSite, Transport};
+use planner::site::{Site, Transport};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -77,23 +77,14 @@ impl Local {
         let open = move |query: LogQuery| open_log(logs.clone(), query);
         let shared = Shared::new(Cluster::new(config), clock, open);
         install(&shared, &definitions)?;
-        let transport = match settings.agent {
-            Some(_) => Transport::Agent,
-            None => Transport::Ssh,
-        };
-        let agent_image = settings.agent.as_ref().map(|_| AGENT_IMAGE.to_owned());
+        let site = site(settings.agent.is_some());
         let (reporter, reports) = mpsc::unbounded_channel();
         let lookup = lookup(shared.clone());
         let runner = Runner::new(settings, lookup, reporter, tee);
         let (requests, received) = mpsc::unbounded_channel();
         let driver = tokio::task::spawn(drive(shared.clone(), runner, reports, received));
         let scope = Scope {
-            site: PlannerSite {
-                agent_image,
-                transport,
-                single_node: true,
-                ..PlannerSite::default()
-            },
+            site,
             namespace: None,
             concurrency: CONCURRENCY,
             clock: Timestamp::now,
@@ -168,6 +159,19 @@ pub(crate) struct Objects {
     pub(crate) jobs: Vec<Value>,
     pub(crate) pods: Vec<Value>,
     pub(crate) events: Vec<Value>,
+}
+
+/// The controller's settings for local jobs, with the agent or without.
+pub(crate) fn site(agent: bool) -> Site {
+    Site {
+        agent_image: agent.then(|| AGENT_IMAGE.to_owned()),
+        transport: match agent {
+            true => Transport::Agent,
+            false => Transport::Ssh,
+        },
+        single_node: true,
+        ..Site::default()
+    }
 }
 
 fn client(shared: &Shared) -> Client {

@@ -37,11 +37,17 @@ pub(crate) fn binary() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find out where this program is")
 }
 
-/// The agent: named by a variable, or beside this program.
+/// The agent, if it is there.
 pub(crate) fn agent() -> Option<PathBuf> {
-    let named = std::env::var_os(env::AGENT).map(PathBuf::from);
-    let beside = || Some(binary().ok()?.with_file_name(files::AGENT_BINARY));
-    named.or_else(beside).filter(|path| path.is_file())
+    agent_path().ok().filter(|path| path.is_file())
+}
+
+/// Where the agent is expected: named by a variable, or beside this program.
+pub(crate) fn agent_path() -> Result<PathBuf> {
+    match std::env::var_os(env::AGENT) {
+        Some(named) => Ok(named.into()),
+        None => Ok(binary()?.with_file_name(files::AGENT_BINARY)),
+    }
 }
 
 /// This machine as a node. It takes every pod: a job that asks for more than there is runs slowly, as

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use dialects::Dialect;
-use planner::site::{Site, Transport};
+use planner::site::Transport;
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,7 +14,7 @@ use crate::args::{Global, LocalArgs, RunArgs};
 use crate::backend::Backend;
 use crate::exit::{self, Failure};
 use crate::follow::Follower;
-use crate::local::cluster::{Local, Objects};
+use crate::local::cluster::{self, Local, Objects};
 use crate::local::host;
 use crate::local::output::OutputWriter;
 use crate::local::runner::{Settings, Tee};
@@ -35,6 +35,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
     if args.local_args.root.is_none() && args.local_args.mounts.is_empty() {
         require_program(&job)?;
     }
+    require_agent(&job)?;
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
     run.record(&Record::of(Objects {
@@ -280,6 +281,25 @@ fn never_started(text: impl Into<String>) -> anyhow::Error {
     Failure::new(exit::NEVER_STARTED, text)
 }
 
+/// A job that needs an agent that is missing would wait until somebody ends it.
+fn require_agent(job: &Value) -> Result<()> {
+    let site = cluster::site(host::agent().is_some());
+    match manifest::lower(job) {
+        Some(Ok(lowered)) if lowered.lacks_agent(&site) => {
+            let text = format!(
+                "error[AgentNotFound]: {} needs muster's agent, and there is no file {}\n  do: put \
+                 muster-agent beside muster (`cargo build -p cli -p agent` builds both), or set {} to \
+                 its path",
+                manifest::name(job),
+                host::agent_path()?.display(),
+                contract::env::AGENT,
+            );
+            Err(never_started(text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A launcher program that is missing is reported before anything starts.
 fn require_program(job: &Value) -> Result<()> {
     let Some(Ok(lowered)) = manifest::lower(job) else {
@@ -374,16 +394,9 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
 
 /// The word for how the launcher will reach the workers.
 fn transport(job: &Value) -> &'static str {
-    let transport = match host::agent() {
-        Some(_) => Transport::Agent,
-        None => Transport::Ssh,
-    };
-    let site = Site {
-        transport,
-        ..Site::default()
-    };
+    let site = cluster::site(host::agent().is_some());
     let lowered = manifest::lower(job).and_then(Result::ok);
-    lowered.map_or(transport.as_str(), |lowered| lowered.transport(&site))
+    lowered.map_or(site.transport.as_str(), |lowered| lowered.transport(&site))
 }
 
 fn is_isolated(local_args: &LocalArgs, isolation: Isolation, sshd: bool) -> Result<bool> {

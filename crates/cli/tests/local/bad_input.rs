@@ -60,6 +60,35 @@ fn more_ranks_than_slots() {
 }
 
 #[test]
+fn a_job_that_needs_the_agent_where_there_is_none() {
+    let world = World::new("no-agent");
+    let text = hello(2, 1, "true").replace(
+        "spec:\n  slots",
+        "spec:\n  muster: {transport: Agent}\n  slots",
+    );
+    let file = world.file("job.yaml", &text);
+    let alone = world.directory.join("bin/muster");
+    std::fs::create_dir(world.directory.join("bin")).unwrap();
+    std::fs::copy(world.binary(), &alone).unwrap();
+    let refused = |command: Command, place: &str| {
+        let run = ended(command);
+        assert_eq!(run.code, 120, "{}", run.stderr);
+        let said = run.stderr;
+        assert!(said.contains("error[AgentNotFound]: hello"), "{said}");
+        assert!(said.contains(place), "{said}");
+        assert!(said.contains("  do: "), "{said}");
+        assert!(!world.directory.join("state/runs").exists());
+    };
+    let mut command = Command::new(&alone);
+    command.args(["run", &file]);
+    world.surround(&mut command);
+    refused(command, "bin/muster-agent");
+    let mut command = world.muster(&["run", &file]);
+    command.env("MUSTER_AGENT", "/nowhere/agent");
+    refused(command, "/nowhere/agent");
+}
+
+#[test]
 fn a_job_whose_transport_this_machine_does_not_have() {
     let world = World::new("exec");
     let template = "{spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}";
