@@ -1,7 +1,7 @@
 //! How a job ended, as an exit code and as text. Decides which code a reason has; all facts come from
 //! the job's status and its launcher's pod, and the advice from the reason.
 
-use contract::reason::{Evidence, Reason};
+use contract::reason::{Evidence, Fault, Reason};
 use serde_json::{Value, json};
 
 use crate::out::{BOLD, RED, painted};
@@ -60,6 +60,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
 /// How a job ended, for programs.
 pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
     let end = launcher(pods).and_then(PodView::ended);
+    let reason = Reason::from_text(job.word("reason"));
     json!({
         "schema": "muster/v1",
         "name": job.name(),
@@ -67,6 +68,8 @@ pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
         "verdict": job.phase(),
         "reason": job.word("reason"),
         "message": job.word("message"),
+        "fault": reason.and_then(Reason::fault).map(Fault::as_str),
+        "retryable": reason.map(Reason::is_retryable),
         "exitCode": exit_code(job, pods),
         "programExitCode": end.map(|end| end.code),
         "seconds": job.seconds(),
@@ -208,6 +211,21 @@ mod tests {
             );
         }
         assert_eq!(exit_code(JobView(&job("Failed", "CommandFailed")), &[]), 1);
+    }
+
+    #[test]
+    fn programs_learn_whose_fault_it_was_and_whether_to_submit_again() {
+        for (reason, fault, retryable) in [
+            ("CommandFailed", json!("User"), json!(false)),
+            ("WorkerLost", json!("Cluster"), json!(true)),
+            ("", Value::Null, Value::Null),
+        ] {
+            let printed = as_json(JobView(&job("Failed", reason)), &[]);
+            assert_eq!(
+                (&printed["fault"], &printed["retryable"]),
+                (&fault, &retryable)
+            );
+        }
     }
 
     #[test]

@@ -73,17 +73,18 @@ pub enum Stage {
     Ended,
 }
 
-/// Who has to change something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The user: the program, its image, or what the job asks for.
-    User,
-    /// Whoever runs the cluster: nodes, capacity and network.
-    Cluster,
-    /// Whoever sets the rules of the namespace: quotas, policies, admission.
-    Platform,
-    /// Muster: the pods had everything, and it still could not start the job.
-    Muster,
+vocabulary! {
+    /// Who has to change something.
+    pub enum Fault {
+        /// The user: the program, its image, or what the job asks for.
+        User,
+        /// Whoever runs the cluster: nodes, capacity and network.
+        Cluster,
+        /// Whoever sets the rules of the namespace: quotas, policies, admission.
+        Platform,
+        /// Muster: the pods had everything, and it still could not start the job.
+        Muster,
+    }
 }
 
 /// Where to look for more.
@@ -102,94 +103,59 @@ pub enum Evidence {
 impl Reason {
     /// What it means for the progress of the job.
     pub fn stage(self) -> Stage {
-        match self {
-            Self::Suspended
-            | Self::Starting
-            | Self::WaitingForWorkers
-            | Self::PullingImage
-            | Self::Unschedulable => Stage::Waiting,
-            Self::QuotaExceeded
-            | Self::PodSecurityDenied
-            | Self::NameTaken
-            | Self::Invalid
-            | Self::NamespaceNotAllowed
-            | Self::TooLarge
-            | Self::Refused
-            | Self::NamespaceOverBudget => Stage::Blocked,
-            Self::CommandFailed
-            | Self::CommandNotFound
-            | Self::OutOfMemory
-            | Self::Evicted
-            | Self::DeadlineExceeded
-            | Self::WorkerCannotStart
-            | Self::LauncherCannotStart
-            | Self::WorkerLost
-            | Self::Unreachable
-            | Self::RanksNotDistributed
-            | Self::RankKilled
-            | Self::InitializationFailed
-            | Self::LauncherLost => Stage::Ended,
-        }
+        self.class().0
+    }
+
+    /// Who has to change something; nobody, while the job only takes its time.
+    pub fn fault(self) -> Option<Fault> {
+        self.class().1
     }
 
     /// A job that waits goes on by itself; one that ended may succeed unchanged when it is submitted
     /// again.
     pub fn is_retryable(self) -> bool {
-        match self {
-            Self::Starting
-            | Self::WaitingForWorkers
-            | Self::PullingImage
-            | Self::Unschedulable
-            | Self::QuotaExceeded
-            | Self::Refused
-            | Self::NamespaceOverBudget
-            | Self::Evicted
-            | Self::WorkerLost
-            | Self::Unreachable
-            | Self::LauncherLost => true,
-            Self::Suspended
-            | Self::PodSecurityDenied
-            | Self::NameTaken
-            | Self::Invalid
-            | Self::NamespaceNotAllowed
-            | Self::TooLarge
-            | Self::CommandFailed
-            | Self::CommandNotFound
-            | Self::OutOfMemory
-            | Self::DeadlineExceeded
-            | Self::WorkerCannotStart
-            | Self::LauncherCannotStart
-            | Self::RanksNotDistributed
-            | Self::RankKilled
-            | Self::InitializationFailed => false,
-        }
+        self.class().2
     }
 
-    /// Who has to change something; nobody, while the job only takes its time.
-    pub fn fault(self) -> Option<Fault> {
+    /// Where to look for more.
+    pub fn evidence(self) -> Evidence {
+        self.class().3
+    }
+
+    fn class(self) -> (Stage, Option<Fault>, bool, Evidence) {
+        use Evidence::{LauncherLog, Spec, Status, WorkerLog};
+        use Stage::{Blocked, Ended, Waiting};
+        const USER: Option<Fault> = Some(Fault::User);
+        const CLUSTER: Option<Fault> = Some(Fault::Cluster);
+        const PLATFORM: Option<Fault> = Some(Fault::Platform);
+        const MUSTER: Option<Fault> = Some(Fault::Muster);
         match self {
-            Self::Suspended | Self::Starting | Self::WaitingForWorkers | Self::PullingImage => None,
-            Self::NameTaken
-            | Self::Invalid
-            | Self::TooLarge
-            | Self::CommandFailed
-            | Self::CommandNotFound
-            | Self::OutOfMemory
-            | Self::DeadlineExceeded
-            | Self::WorkerCannotStart
-            | Self::LauncherCannotStart
-            | Self::RanksNotDistributed
-            | Self::RankKilled
-            | Self::LauncherLost => Some(Fault::User),
-            Self::Unschedulable | Self::Evicted | Self::WorkerLost | Self::Unreachable => {
-                Some(Fault::Cluster)
-            }
-            Self::QuotaExceeded
-            | Self::PodSecurityDenied
-            | Self::NamespaceNotAllowed
-            | Self::Refused
-            | Self::NamespaceOverBudget => Some(Fault::Platform),
-            Self::InitializationFailed => Some(Fault::Muster),
+            Self::Suspended => (Waiting, None, false, Status),
+            Self::Starting => (Waiting, None, true, Status),
+            Self::WaitingForWorkers => (Waiting, None, true, Status),
+            Self::PullingImage => (Waiting, None, true, Status),
+            Self::Unschedulable => (Waiting, CLUSTER, true, Status),
+            Self::QuotaExceeded => (Blocked, PLATFORM, true, Status),
+            Self::PodSecurityDenied => (Blocked, PLATFORM, false, Status),
+            Self::NameTaken => (Blocked, USER, false, Status),
+            Self::Invalid => (Blocked, USER, false, Spec),
+            Self::NamespaceNotAllowed => (Blocked, PLATFORM, false, Status),
+            Self::TooLarge => (Blocked, USER, false, Spec),
+            Self::Refused => (Blocked, PLATFORM, true, Status),
+            Self::NamespaceOverBudget => (Blocked, PLATFORM, true, Status),
+            Self::CommandFailed => (Ended, USER, false, LauncherLog),
+            Self::CommandNotFound => (Ended, USER, false, LauncherLog),
+            Self::OutOfMemory => (Ended, USER, false, LauncherLog),
+            Self::Evicted => (Ended, CLUSTER, true, WorkerLog),
+            Self::DeadlineExceeded => (Ended, USER, false, Status),
+            Self::WorkerCannotStart => (Ended, USER, false, Status),
+            Self::LauncherCannotStart => (Ended, USER, false, Status),
+            Self::WorkerLost => (Ended, CLUSTER, true, WorkerLog),
+            Self::Unreachable => (Ended, CLUSTER, true, WorkerLog),
+            Self::RanksNotDistributed => (Ended, USER, false, LauncherLog),
+            Self::RankKilled => (Ended, USER, false, LauncherLog),
+            Self::InitializationFailed => (Ended, MUSTER, false, WorkerLog),
+            Self::LauncherLost => (Ended, USER, true, Status),
         }
     }
 
@@ -237,36 +203,6 @@ impl Reason {
                  they were only late"
             }
             Self::LauncherLost => "submit again",
-        }
-    }
-
-    /// Where to look for more.
-    pub fn evidence(self) -> Evidence {
-        match self {
-            Self::CommandFailed
-            | Self::CommandNotFound
-            | Self::OutOfMemory
-            | Self::RanksNotDistributed
-            | Self::RankKilled => Evidence::LauncherLog,
-            Self::Evicted | Self::WorkerLost | Self::Unreachable | Self::InitializationFailed => {
-                Evidence::WorkerLog
-            }
-            Self::Invalid | Self::TooLarge => Evidence::Spec,
-            Self::Suspended
-            | Self::Starting
-            | Self::WaitingForWorkers
-            | Self::PullingImage
-            | Self::Unschedulable
-            | Self::QuotaExceeded
-            | Self::PodSecurityDenied
-            | Self::NameTaken
-            | Self::NamespaceNotAllowed
-            | Self::Refused
-            | Self::NamespaceOverBudget
-            | Self::DeadlineExceeded
-            | Self::WorkerCannotStart
-            | Self::LauncherCannotStart
-            | Self::LauncherLost => Evidence::Status,
         }
     }
 }
