@@ -86,9 +86,14 @@ pub fn write(workers: u32, prefix: &str, listed: &[ListedWorker<'_>]) -> String 
 /// The longest that a list of so many workers can be, whatever their addresses are.
 pub fn bytes_max(workers: u32, prefix: &str) -> usize {
     const RECORD_BYTES_MAX: usize = 1 + 16;
+    const INDEX_BYTES_MAX: usize = "-4294967295".len();
+    const ADDRESS_BYTES_MAX: usize =
+        " [ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535\n".len();
     const OTHERS: usize = 64;
+    let line = prefix.len() + INDEX_BYTES_MAX + ADDRESS_BYTES_MAX;
+    let lines = (OTHERS + workers as usize * line).min(LINES_BYTES_MAX);
     let data = workers as usize * RECORD_BYTES_MAX;
-    LINES_BYTES_MAX.max(data.div_ceil(3) * 4 + prefix.len() + OTHERS)
+    lines.max(data.div_ceil(3) * 4 + prefix.len() + OTHERS)
 }
 
 /// The workers of a list. Skips what it cannot read, since a list may be incomplete while it is being

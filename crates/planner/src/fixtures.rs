@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::json;
 
-pub use self::stopwatch::growth;
+pub use self::stopwatch::{growth, time_ratio};
 use crate::action::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::job::{
@@ -19,7 +19,8 @@ use crate::job::{
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
 use crate::reach::Reach;
 use crate::recorded::{Outcome, Recorded, Verdict};
-use crate::render::worker_pod::worker_pod;
+use crate::render::identity::config_bytes;
+use crate::render::worker_pod::{worker_pod, worker_pod_bytes};
 use crate::site::Site;
 use crate::worker_batch::WorkerNaming;
 
@@ -308,6 +309,18 @@ pub fn rendered_worker(observed: &Observed, index: u32) -> Option<serde_json::Va
     let words = WorkerNaming::of(job).words(index);
     let pod = worker_pod(job, site, Reach::of(job, site)?, workers, &words);
     Some(pod.body)
+}
+
+/// How long the files of the job's ConfigMap are taken to be.
+pub fn measured_config_bytes(observed: &Observed) -> Option<usize> {
+    let (job, site) = (&observed.job, &observed.site);
+    let reach = Reach::of(job, site)?;
+    Some(config_bytes(job, site, reach, job.worker_count()))
+}
+
+/// How long the pod of a worker is taken to be.
+pub fn measured_pod_bytes(observed: &Observed) -> usize {
+    worker_pod_bytes(&observed.job)
 }
 
 /// Words for worlds.

@@ -105,6 +105,21 @@ fn a_short_list_is_plain() {
 }
 
 #[test]
+fn c07_a_list_of_few_workers_is_known_to_be_short() {
+    for count in [0, 1, 2, 100, 1_000, 3_000] {
+        let workers =
+            (0..count).map(|index| (index, Ipv6Addr::from(u128::MAX).to_string(), Some(65_535)));
+        let text = written(&workers.collect::<Vec<_>>());
+        let (bytes, workers) = (bytes_max(count, "pi-worker"), count as usize);
+        assert!(text.len() <= bytes, "{count} workers: {} bytes", text.len());
+        assert!(
+            bytes <= 128 + 80 * workers,
+            "{count} workers: {bytes} bytes"
+        );
+    }
+}
+
+#[test]
 fn c07_ten_thousand_workers_fit_wherever_they_are() {
     let mut numbers = Numbers(7);
     let mut fits =

@@ -1,67 +1,65 @@
 //! Policy: a job that is too large to run is refused at once, and told the largest size that is not.
-//! Decides what is too large; how large the parts of a job are is for `render`.
+//! Decides what is too large; how large the parts of a job are is for `render`. A tenant may ask for a job
+//! again and again, so nothing is written down to be measured.
 
 use contract::host_list;
 
-use crate::job::{Job, Workers};
 use crate::observed::Observed;
 use crate::reach::Reach;
-use crate::render::identity::config_data;
-use crate::render::launcher::directives;
-use crate::render::worker_pod::worker_batch;
+use crate::render::identity::config_bytes;
+use crate::render::launcher::own_annotations_bytes;
+use crate::render::worker_pod::worker_pod_bytes;
 
-/// No job of so few workers is too large: the API server stores no template of more than 1.5 MiB, and
-/// no names are so long.
-const WORKERS_FREE: u32 = 1000;
 /// What the pods of one job may take in the API server's store, which is 2 to 8 GiB for a cluster: ten
-/// thousand workers of 200 KiB.
-const PODS_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// thousand workers of 50 KiB, or five hundred of 1 MiB.
+const PODS_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// What Kubernetes allows for the data of a ConfigMap.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// What Kubernetes allows for all annotations of an object.
 const ANNOTATIONS_BYTES_MAX: u64 = 256 * 1024;
-/// What others may add to the annotations of a pod: networks, schedulers, service meshes.
+/// What we and others may add to the annotations of a pod: networks, schedulers, service meshes.
 const OTHER_ANNOTATIONS_BYTES: u64 = 16 * 1024;
 
 /// Why the job cannot run, in a sentence that names the largest number of workers that can.
 pub(super) fn excess(observed: &Observed, reach: Reach<'_>) -> Option<String> {
-    let workers = observed.job.worker_count();
-    if workers <= WORKERS_FREE {
-        return None;
-    }
+    let (job, site) = (&observed.job, &observed.site);
+    let workers = job.worker_count();
+    let pod_bytes = worker_pod_bytes(job) as u64;
+    let own_annotations = own_annotations_bytes(job) as u64 + OTHER_ANNOTATIONS_BYTES;
     let parts = [
         Part {
             what: "the pods of its workers".to_owned(),
             bytes_max: PODS_BYTES_MAX,
             advice: "a smaller template",
-            bytes: &|count| pods_bytes(observed, reach, count),
+            bytes: &|count| u64::from(count) * pod_bytes,
         },
         Part {
-            what: format!(
-                "ConfigMap {}, the list of its hosts",
-                observed.job.names.config
-            ),
+            what: format!("ConfigMap {}, the list of its hosts", job.names.config),
             bytes_max: CONFIG_BYTES_MAX,
             advice: "shorter names of job and namespace",
-            bytes: &|count| config_bytes(observed, reach, count),
+            bytes: &|count| config_bytes(job, site, reach, count) as u64,
         },
         Part {
             what: "the annotations of its launcher, with the addresses of its workers".to_owned(),
             bytes_max: ANNOTATIONS_BYTES_MAX,
             advice: "smaller annotations in the launcher's template",
-            bytes: &|count| annotations_bytes(observed, reach, count),
+            bytes: &|count| match reach {
+                Reach::Agent { .. } | Reach::Ssh { gate: Some(_), .. } => {
+                    own_annotations + host_list::bytes_max(count, &job.names.worker) as u64
+                }
+                Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => 0,
+            },
         },
     ];
-    let part = parts
-        .into_iter()
-        .find(|part| (part.bytes)(workers) > part.bytes_max)?;
+    let too_large = |part: &Part<'_>| (part.bytes)(workers) > part.bytes_max;
+    let part = parts.into_iter().find(too_large)?;
+    let (bytes, fits) = ((part.bytes)(workers), part.fits(workers));
     let Part {
         what,
         bytes_max,
         advice,
         ..
-    } = &part;
-    let (bytes, fits) = ((part.bytes)(workers), part.fits(workers));
+    } = part;
     Some(format!(
         "{workers} workers are too many: {what} would have {bytes} bytes, and at most {bytes_max} are \
          allowed; {fits} workers fit, or more with {advice}"
@@ -91,53 +89,4 @@ impl Part<'_> {
         }
         fits
     }
-}
-
-fn pods_bytes(observed: &Observed, reach: Reach<'_>, count: u32) -> u64 {
-    let (job, site) = (&observed.job, &observed.site);
-    let each = match &job.workers {
-        Workers::Pods(workers) => {
-            let last = vec![count.saturating_sub(1)];
-            let batch = worker_batch(job, site, reach, workers, last);
-            batch.map_or(0, |batch| batch.body(count.saturating_sub(1)).len())
-        }
-        Workers::StatefulSet(set) => set.role.template.to_string().len(),
-    };
-    u64::from(count) * each as u64
-}
-
-fn config_bytes(observed: &Observed, reach: Reach<'_>, count: u32) -> u64 {
-    let job = &with_workers(&observed.job, count);
-    let files = config_data(job, &observed.site, reach, || job.worker_names().collect());
-    let bytes = files.iter().map(|(name, text)| name.len() + text.len());
-    let bytes = bytes.sum::<usize>() as u64;
-    match reach {
-        // Its files were made for the number of workers that the job has.
-        Reach::Provided { .. } => bytes * u64::from(count) / u64::from(observed.job.worker_count()),
-        Reach::Ssh { .. } | Reach::Agent { .. } | Reach::Exec { .. } => bytes,
-    }
-}
-
-fn annotations_bytes(observed: &Observed, reach: Reach<'_>, count: u32) -> u64 {
-    let (job, site) = (&observed.job, &observed.site);
-    let list = match reach {
-        Reach::Agent { .. } | Reach::Ssh { gate: Some(_), .. } => {
-            host_list::bytes_max(count, &job.names.worker) as u64
-        }
-        Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => 0,
-    };
-    let annotations = directives(job, site, reach).annotations;
-    let own = annotations
-        .iter()
-        .map(|(name, text)| name.len() + text.len());
-    list + own.sum::<usize>() as u64 + OTHER_ANNOTATIONS_BYTES
-}
-
-fn with_workers(job: &Job, count: u32) -> Job {
-    let mut job = job.clone();
-    match &mut job.workers {
-        Workers::Pods(workers) => workers.count = count,
-        Workers::StatefulSet(workers) => workers.count = count,
-    }
-    job
 }

@@ -19,14 +19,18 @@ pub(crate) fn host(job: &Job, site: &Site, pod: &str) -> String {
     format!("{pod}{}", full_suffix(job, site))
 }
 
-/// What follows a pod's name in the lists of this job, of which its ConfigMap has so many.
-pub(crate) fn suffix(job: &Job, site: &Site, reach: Reach<'_>, lists: usize) -> String {
+/// What follows a pod's name in the lists of a job with so many workers, of which its ConfigMap has
+/// `lists`.
+pub(crate) fn suffix(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    lists: usize,
+    workers: u32,
+) -> String {
     let full = full_suffix(job, site);
-    let (workers, name) = (
-        job.worker_count() as usize,
-        job.worker_name(job.worker_count()),
-    );
-    let bytes = lists * workers * (name.len() + full.len() + " slots=1\n".len());
+    let name = job.worker_name(workers);
+    let bytes = lists * workers as usize * (name.len() + full.len() + " slots=1\n".len());
     if bytes <= LISTS_BYTES_MAX || job.host_names() == HostNames::Pods {
         return full;
     }
@@ -60,6 +64,25 @@ pub(crate) fn hostfile(job: &Job, suffix: &str, syntax: HostListSyntax) -> Strin
         .collect()
 }
 
+/// What it takes with so many workers.
+pub(crate) fn hostfile_bytes(
+    job: &Job,
+    suffix: &str,
+    syntax: HostListSyntax,
+    workers: u32,
+) -> usize {
+    let rest = syntax.line(suffix, job.slots as usize).len();
+    let first = launcher(job).map(|pod| pod.len() + rest).sum::<usize>();
+    first + names_bytes(job, workers) + workers as usize * rest
+}
+
+/// What the names of so many workers take.
+fn names_bytes(job: &Job, workers: u32) -> usize {
+    let tens = (1..10).map(|power| 10_u32.pow(power));
+    let more_digits: u32 = tens.map(|ten| workers.saturating_sub(ten)).sum();
+    workers as usize * (job.names.worker.len() + "-0".len()) + more_digits as usize
+}
+
 /// A script that prints one host a line: the launcher if it is one, then these workers in the
 /// order of their names.
 pub(crate) fn discover_hosts(
@@ -68,10 +91,7 @@ pub(crate) fn discover_hosts(
     has_slots: bool,
     mut workers: Vec<String>,
 ) -> String {
-    let suffix = match has_slots {
-        true => format!("{suffix}:{}", job.slots),
-        false => suffix.to_owned(),
-    };
+    let suffix = with_slots(job, suffix, has_slots);
     let line = |pod: String| format!("echo {pod}{suffix}\n");
     let first: String = launcher(job).map(line).collect();
     let bytes: usize = workers.iter().map(|pod| pod.len() + suffix.len()).sum();
@@ -82,6 +102,35 @@ pub(crate) fn discover_hosts(
     workers.sort();
     let lines: String = workers.into_iter().map(line).collect();
     format!("#!/bin/sh\n{first}{lines}")
+}
+
+/// What it takes with so many workers, a little more at most: an elastic job has them with gaps.
+pub(crate) fn discover_hosts_bytes(
+    job: &Job,
+    suffix: &str,
+    has_slots: bool,
+    workers: u32,
+) -> usize {
+    let (suffix, count) = (with_slots(job, suffix, has_slots), workers as usize);
+    let echo = "echo \n".len();
+    let first = launcher(job).map(|pod| echo + pod.len() + suffix.len());
+    let names = names_bytes(job, workers) + count * suffix.len();
+    let listed = names.min(SCRIPT_BYTES_MAX) + count * echo;
+    let counted = || counting_script(job, "", &suffix, vec![workers]).len();
+    let gaps = count.div_ceil(2) * "hosts 4294967295 4294967295\n".len();
+    let bytes = match (names > SCRIPT_BYTES_MAX, job.elastic) {
+        (true, true) => listed.max(counted() + gaps),
+        (true, false) => counted(),
+        (false, _) => listed + "#!/bin/sh\n".len(),
+    };
+    first.sum::<usize>() + bytes
+}
+
+fn with_slots(job: &Job, suffix: &str, has_slots: bool) -> String {
+    match has_slots {
+        true => format!("{suffix}:{}", job.slots),
+        false => suffix.to_owned(),
+    }
 }
 
 /// A script that says the same of many workers in few words, in the order of their numbers.

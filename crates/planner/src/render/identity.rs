@@ -15,8 +15,12 @@ use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
 use crate::site::Site;
 
-/// Beyond so many workers, a ConfigMap holds no lists that only people would read.
+/// Beyond so many workers, a ConfigMap holds no lists that only people would read: they would be most of
+/// what the job costs.
 const UNREAD_LISTS_WORKERS_MAX: u32 = 1000;
+
+/// More than the script takes that a launcher was promised.
+const EXEC_SCRIPT_BYTES: usize = 256;
 
 /// The headless Service that names the pods.
 pub(crate) fn service(observed: &Observed, reach: Reach<'_>) -> Object {
@@ -79,49 +83,68 @@ pub(crate) fn config_data(
     reach: Reach<'_>,
     discovered: impl Fn() -> Vec<String>,
 ) -> BTreeMap<String, String> {
-    let lists = match reach {
-        Reach::Agent { .. } => 1 + HostListSyntax::ALL.len(),
-        Reach::Ssh { .. } | Reach::Exec { .. } | Reach::Provided { .. } => 1,
-    };
-    let suffix = hostfile::suffix(job, site, reach, lists);
-    let list = |syntax| hostfile::hostfile(job, &suffix, syntax);
-    let hostfile = (HOSTFILE, list(job.mpi.host_list()));
-    let discovery = |login: &Login| {
+    let workers = job.worker_count();
+    let suffix = hostfile::suffix(job, site, reach, lists_max(reach), workers);
+    let lists = host_lists(job, reach, workers).into_iter();
+    let lists = lists.map(|(file, syntax)| (file, hostfile::hostfile(job, &suffix, syntax)));
+    let scripts = |login: &Login, shell: &str| {
         let has_slots = login.discovery_has_slots;
-        let script = hostfile::discover_hosts(job, &suffix, has_slots, discovered());
-        (DISCOVER_HOSTS, script)
-    };
-    let promised = |login: &Login, shell: &str| {
-        let script = (EXEC_SCRIPT, format!("#!/bin/sh\nexec {shell} \"$@\"\n"));
-        login.exec_script.then_some(script)
+        let discovery = hostfile::discover_hosts(job, &suffix, has_slots, discovered());
+        let promised = (EXEC_SCRIPT, format!("#!/bin/sh\nexec {shell} \"$@\"\n"));
+        let promised = login.exec_script.then_some(promised);
+        [(DISCOVER_HOSTS, discovery)].into_iter().chain(promised)
     };
     let files: Vec<(&str, String)> = match reach {
         Reach::Provided { provided, .. } => return provided.files.clone(),
-        Reach::Exec { .. } => vec![hostfile, (EXEC_SCRIPT, exec::script())],
-        Reach::Ssh { login, .. } => [hostfile, discovery(login)]
-            .into_iter()
-            .chain(promised(login, "ssh"))
-            .collect(),
-        // The gate writes the lists. They are here for people, as long as they are not in the way.
-        Reach::Agent {
-            login, gated: true, ..
-        } if is_long(job) => [discovery(login)]
-            .into_iter()
-            .chain(promised(login, AGENT_SHIM))
-            .collect(),
-        Reach::Agent { login, .. } => [hostfile, discovery(login)]
-            .into_iter()
-            .chain(HostListSyntax::ALL.map(|syntax| (syntax.file(), list(syntax))))
-            .chain(promised(login, AGENT_SHIM))
-            .collect(),
+        Reach::Exec { .. } => lists.chain([(EXEC_SCRIPT, exec::script())]).collect(),
+        Reach::Ssh { login, .. } => lists.chain(scripts(login, "ssh")).collect(),
+        Reach::Agent { login, .. } => lists.chain(scripts(login, AGENT_SHIM)).collect(),
     };
     let files = files.into_iter();
     files.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// Lists that nobody reads would be most of what the job costs.
-fn is_long(job: &Job) -> bool {
-    job.worker_count() > UNREAD_LISTS_WORKERS_MAX
+/// What the files take with so many workers, a little more at most, without writing them.
+pub(crate) fn config_bytes(job: &Job, site: &Site, reach: Reach<'_>, workers: u32) -> usize {
+    let suffix = hostfile::suffix(job, site, reach, lists_max(reach), workers);
+    let lists = host_lists(job, reach, workers).into_iter();
+    let lists = lists.map(|(_, syntax)| hostfile::hostfile_bytes(job, &suffix, syntax, workers));
+    let scripts = match reach {
+        // They were made for the number of workers that the job has.
+        Reach::Provided { provided, .. } => {
+            let bytes: usize = provided.files.values().map(String::len).sum();
+            bytes * workers as usize / job.worker_count().max(1) as usize
+        }
+        Reach::Exec { .. } => exec::script().len(),
+        Reach::Ssh { login, .. } | Reach::Agent { login, .. } => {
+            let has_slots = login.discovery_has_slots;
+            hostfile::discover_hosts_bytes(job, &suffix, has_slots, workers) + EXEC_SCRIPT_BYTES
+        }
+    };
+    lists.sum::<usize>() + scripts
+}
+
+/// The files with host lists, and how these are spelled.
+fn host_lists(job: &Job, reach: Reach<'_>, workers: u32) -> Vec<(&'static str, HostListSyntax)> {
+    let own = (HOSTFILE, job.mpi.host_list());
+    match reach {
+        Reach::Provided { .. } => Vec::new(),
+        Reach::Ssh { .. } | Reach::Exec { .. } => vec![own],
+        // The gate writes the lists. They are here for people, as long as they are not in the way.
+        Reach::Agent { gated: true, .. } if workers > UNREAD_LISTS_WORKERS_MAX => Vec::new(),
+        Reach::Agent { .. } => {
+            let all = HostListSyntax::ALL.map(|syntax| (syntax.file(), syntax));
+            [own].into_iter().chain(all).collect()
+        }
+    }
+}
+
+/// How many host lists there may be.
+fn lists_max(reach: Reach<'_>) -> usize {
+    match reach {
+        Reach::Agent { .. } => 1 + HostListSyntax::ALL.len(),
+        Reach::Ssh { .. } | Reach::Exec { .. } | Reach::Provided { .. } => 1,
+    }
 }
 
 /// The workers in the discovery script. It follows the pods of an elastic job only: for all others it

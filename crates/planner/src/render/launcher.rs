@@ -173,6 +173,13 @@ pub(crate) fn directives(job: &Job, site: &Site, reach: Reach<'_>) -> Directives
     }
 }
 
+/// What the user's own annotations of the launcher take.
+pub(crate) fn own_annotations_bytes(job: &Job) -> usize {
+    let annotations = job.launcher.role.template["metadata"]["annotations"].as_object();
+    let bytes = |(name, text): (&String, &Value)| name.len() + text.as_str().map_or(0, str::len);
+    annotations.into_iter().flat_map(Map::iter).map(bytes).sum()
+}
+
 fn strings(value: Option<&Value>) -> BTreeMap<String, String> {
     let entries = value.and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));

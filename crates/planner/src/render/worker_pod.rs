@@ -1,5 +1,7 @@
 //! The pods of workers: one body, and what differs between them.
 
+use std::fmt::{self, Write};
+
 use contract::env::ROLE_VARIABLE;
 use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
 use contract::labels::{REPLICA_INDEX_LABEL, WORKER_ROLE};
@@ -13,6 +15,8 @@ use crate::site::Site;
 use crate::worker_batch::{WorkerBatch, WorkerNaming, WorkerWords};
 
 const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
+/// What we add to a template, and the API server and the kubelet to a pod: at most, and at least.
+const ADDED_BYTES: usize = 4 * 1024;
 
 /// These workers, if there are any.
 pub(crate) fn worker_batch(
@@ -25,6 +29,24 @@ pub(crate) fn worker_batch(
     WorkerBatch::new(indices, WorkerNaming::of(job), |words| {
         worker_pod(job, site, reach, workers, words).body
     })
+}
+
+/// What a worker's pod takes, about: its template, and what is added to it.
+pub(crate) fn worker_pod_bytes(job: &Job) -> usize {
+    let mut length = Length(0);
+    let template = &job.workers.role().template;
+    write!(length, "{template}").expect("counting cannot fail");
+    length.0 + ADDED_BYTES
+}
+
+/// Counts what is written, and keeps none of it.
+struct Length(usize);
+
+impl Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
 }
 
 /// One worker. Whatever differs from another's pod comes from its words, and nowhere else.

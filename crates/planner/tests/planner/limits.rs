@@ -6,7 +6,9 @@ use std::process::Command;
 
 use contract::host_list;
 use contract::labels::HOSTS_ANNOTATION;
-use planner::fixtures::{job, pod, world};
+use planner::fixtures::{
+    job, measured_config_bytes, measured_pod_bytes, pod, rendered_worker, time_ratio, world,
+};
 use planner::job::{LauncherHost, Mpi};
 use planner::observed::{Observed, PodPhase};
 use planner::{Action, Job, Kind, Phase, Reason, check, plan};
@@ -180,17 +182,19 @@ fn named_in(message: &str) -> u32 {
         .unwrap_or_else(|_| panic!("no number in {message}"))
 }
 
+/// Workers with so many bytes of their own in the template.
+fn of_bytes(bytes: usize) -> impl Fn(u32) -> Job {
+    move |workers: u32| {
+        job("demo").workers(workers).with(|job| {
+            let about = json!({"annotations": {"about": "x".repeat(bytes)}});
+            job.worker_role().template["metadata"] = about;
+        })
+    }
+}
+
 #[test]
 fn s01_pods_that_would_fill_the_store_are_refused_at_once() {
-    let of_bytes = |bytes: usize| {
-        move |workers: u32| {
-            job("demo").workers(workers).with(|job| {
-                let about = json!({"annotations": {"about": "x".repeat(bytes)}});
-                job.worker_role().template["metadata"] = about;
-            })
-        }
-    };
-    let plenty = planner::plan(&site(of_bytes(100 * 1024)(WORKERS)));
+    let plenty = planner::plan(&site(of_bytes(48 * 1024)(WORKERS)));
     assert_eq!(
         plenty.status.phase,
         Phase::Preparing,
@@ -198,11 +202,83 @@ fn s01_pods_that_would_fill_the_store_are_refused_at_once() {
         plenty.status.message
     );
 
-    let megabyte = of_bytes(1024 * 1024);
-    let message = planner::plan(&site(megabyte(WORKERS))).status.message;
-    let fits = named_in(&message);
-    assert!((2_000..2_048).contains(&fits), "{message}");
-    is_refused_beyond(fits, "the pods of its workers would have", megabyte);
+    // 512 MiB, however many workers share them.
+    for (bytes, about) in [(1024 * 1024, 500..512), (256 * 1024, 2_000..2_048)] {
+        let large = of_bytes(bytes);
+        let message = planner::plan(&site(large(WORKERS))).status.message;
+        let fits = named_in(&message);
+        assert!(about.contains(&fits), "{message}");
+        is_refused_beyond(fits, "the pods of its workers would have", large);
+    }
+}
+
+/// A tenant may ask for it again and again, so it must not cost much more than reading the job.
+#[test]
+fn s01_to_refuse_a_job_takes_no_longer_than_to_print_its_template_a_few_times() {
+    let many_small = || {
+        let entry = |index: u32| json!({"name": format!("V{index}"), "value": "x"});
+        (0..25_000).map(entry).collect::<Value>()
+    };
+    let of = |workers: u32| {
+        job("demo").workers(workers).with(|job| {
+            job.worker_role().template["spec"]["containers"][0]["env"] = many_small();
+        })
+    };
+    for workers in [900, WORKERS] {
+        let refused = site(of(workers));
+        assert_eq!(plan(&refused).status.reason, Some(Reason::TooLarge));
+        let template = refused.job.workers.role().template.clone();
+        let ratio = time_ratio(
+            || assert!(!plan(&refused).status.message.is_empty()),
+            || assert!(!template.to_string().is_empty()),
+        );
+        println!("{workers} workers: {ratio:.1}");
+        assert!(ratio < 5.0, "{workers} workers: {ratio:.1}");
+    }
+}
+
+/// What is computed without writing anything down is never less than what is written, and hardly more.
+#[test]
+fn s01_what_a_job_is_measured_at_is_what_it_has() {
+    let name = "a-name-of-usual-length-for-such-jobs";
+    for workers in [1, 9, 101, 1_000, 1_001, 4_321] {
+        let plain = || job(name).workers(workers).with(|job| job.slots = 12);
+        let elastic = |job: Job| job.with(|job| job.elastic = true);
+        let host = |job: Job| job.with(|job| job.launcher.host = Some(LauncherHost::Indexed));
+        let jobs = [
+            plain(),
+            host(plain()),
+            elastic(plain()),
+            plain().by_agent(),
+            elastic(plain()).by_agent(),
+            plain().of_pods(),
+            plain().of_a_set(),
+            plain().provided(),
+        ];
+        for job in jobs {
+            let world = site(job).with(|world| {
+                let present = world.job.worker_names().step_by(2);
+                world.workers = present.map(|name| pod(&name)).collect();
+                world
+                    .workers
+                    .iter_mut()
+                    .for_each(|pod| pod.phase = PodPhase::Running);
+            });
+            let written = config_bytes(&config(&world, &world.job.names.config));
+            let measured = measured_config_bytes(&world).expect("there is an image");
+            // Any workers of an elastic job may be running, and its script lists those.
+            let spare = if world.job.elastic { 128 * 1024 } else { 1024 };
+            assert!(
+                (written..=written + spare).contains(&measured),
+                "{workers} workers: {measured} for {written}: {:?}",
+                world.job.workers
+            );
+            if let Some(pod) = rendered_worker(&world, workers - 1) {
+                let (written, measured) = (pod.to_string().len(), measured_pod_bytes(&world));
+                assert!(written <= measured, "{measured} for {written}: {pod}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -227,5 +303,20 @@ fn c07_annotations_of_a_launcher_that_leave_no_room_are_refused() {
     let message = planner::plan(&site(of(WORKERS))).status.message;
     let fits = named_in(&message);
     assert!(fits > 4_000, "{message}");
+    is_refused_beyond(fits, "the annotations of its launcher", of);
+}
+
+/// Few workers too: their list is lines, which take more for each.
+#[test]
+fn c07_a_launcher_with_no_room_for_the_list_of_a_few_workers_is_refused() {
+    let of = |workers: u32| {
+        job("demo").workers(workers).with(|job| {
+            let about = json!({"annotations": {"about": "x".repeat(230 * 1024)}});
+            job.launcher.role.template["metadata"] = about;
+        })
+    };
+    let message = planner::plan(&site(of(1_000))).status.message;
+    let fits = named_in(&message);
+    assert!((100..300).contains(&fits), "{message}");
     is_refused_beyond(fits, "the annotations of its launcher", of);
 }
