@@ -105,18 +105,21 @@ pub const RIGHTS_FOR_BDAP: &str = "deploy/overlays/bdap/rights.yaml";
 /// Every object that `deploy/` installs, with the rights for bdap's jobs.
 pub fn shipped(cluster: &Cluster) -> Result<Vec<Value>> {
     let manifest = repository().join("deploy/muster.yaml");
-    let manifest = manifest.to_string_lossy();
     let rights = repository().join(RIGHTS_FOR_BDAP);
+    let files = [manifest.to_string_lossy(), rights.to_string_lossy()];
+    objects(cluster, &["-f", &files[0], "-f", &files[1]])
+}
+
+/// The objects of these manifests, as kubectl reads them.
+pub fn objects(cluster: &Cluster, manifests: &[&str]) -> Result<Vec<Value>> {
     let args = [
         "create",
         "--dry-run=client",
         "--validate=false",
         "-o",
         "json",
-        "-f",
     ];
-    let more = ["-f", &rights.to_string_lossy()];
-    let text = cluster.kubectl(&[&args[..], &[&manifest], &more[..]].concat())?;
+    let text = cluster.kubectl(&[&args[..], manifests].concat())?;
     let mut objects = Vec::new();
     for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
         let mut document = document?;
@@ -125,7 +128,7 @@ pub fn shipped(cluster: &Cluster) -> Result<Vec<Value>> {
             None => objects.push(document),
         }
     }
-    ensure!(!objects.is_empty(), "{manifest} installs nothing");
+    ensure!(!objects.is_empty(), "{manifests:?} install nothing");
     Ok(objects)
 }
 

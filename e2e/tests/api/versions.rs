@@ -1,12 +1,14 @@
 //! kubeflow.org/v1 beside v2beta1, on the real API server: which version a job was written in is
-//! known whoever reads or writes it, and a job of v1 lives as its clients expect. CRDs that other operators left behind are upgraded with their jobs in place.
+//! known whoever reads or writes it, and a job of v1 lives as its clients expect. CRDs that other
+//! operators left behind are upgraded with their jobs in place. An administrator may stop serving v1.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_fixture::{ApiFixture, PodState, SOON, name, uid};
+use e2e::cluster_fixture::repository;
 use e2e::figures::say;
-use e2e::{condition, wait_for};
+use e2e::{condition, operator, wait_for};
 use serde_json::{Value, json};
 
 use super::fixture::new_fixture;
@@ -309,4 +311,74 @@ fn a_crd_of_the_training_operator_is_upgraded_in_place() -> Result<()> {
 #[test]
 fn a_crd_of_the_mpi_operator_is_upgraded_in_place() -> Result<()> {
     upgrade("v2beta1")
+}
+
+/// kubectl shows the version that Kubernetes prefers, which is v1 wherever it is served.
+#[test]
+fn v04_what_kubectl_shows_is_applied_again_without_a_change() -> Result<()> {
+    let fixture = new_fixture("versions")?;
+    let _operator = fixture.operator()?;
+    let kubectl = |args: &[&str], input: &str| {
+        let namespaced = [&["--namespace", &fixture.namespace], args].concat();
+        fixture.cluster.kubectl_with(&namespaced, input)
+    };
+    for written_in in ["v1", "v2beta1"] {
+        let name = format!("from-{written_in}");
+        let manifest = job(written_in, &name, 2).to_string();
+        kubectl(&["apply", "--filename=-"], &manifest)?;
+        fixture.await_condition(&name, "Created")?;
+        let before = read(&fixture, "v2beta1", &name)?;
+
+        let shown = kubectl(&["get", "mpijob", &name, "--output=yaml"], "")?;
+        ensure!(shown.contains("apiVersion: kubeflow.org/v1\n"), "{shown}");
+        let explained = kubectl(&["explain", "mpijob"], "")?;
+        ensure!(explained.contains("v1\n"), "{explained}");
+        kubectl(&["apply", "--filename=-"], &shown)?;
+        let after = read(&fixture, "v2beta1", &name)?;
+        ensure!(after["spec"] == before["spec"], "{}", after["spec"]);
+        ensure!(after["metadata"]["generation"] == before["metadata"]["generation"]);
+
+        kubectl(&["apply", "--filename=-"], &manifest)?;
+        let again = read(&fixture, "v2beta1", &name)?;
+        ensure!(again["spec"] == before["spec"], "{}", again["spec"]);
+        ensure!(again["status"]["muster"]["dialect"] == written_in);
+    }
+    Ok(())
+}
+
+/// The overlay's CRD under another group, so that no other test is disturbed.
+#[test]
+fn v04_without_v1_kubectl_shows_v2beta1() -> Result<()> {
+    let fixture = new_fixture("versions")?;
+    let group = format!("without-v1.{}.test", fixture.namespace);
+    let mut crd = shipped(&fixture, &group)?;
+    let overlay = repository().join("deploy/overlays/v2beta1-only");
+    let installed = operator::objects(&fixture.cluster, &["-k", &overlay.to_string_lossy()])?;
+    let installed = installed
+        .iter()
+        .find(|object| object["metadata"]["name"] == "mpijobs.kubeflow.org");
+    let installed = installed.context("the overlay has no CRD of MPIJobs")?;
+    crd["spec"]["versions"] = installed["spec"]["versions"].clone();
+    fixture.api.create(CRDS, &crd)?;
+
+    let resource = format!("mpijobs.{group}");
+    let mut written = job("v2beta1", "shown", 2);
+    written["apiVersion"] = format!("{group}/v2beta1").into();
+    let create = ["create", "--namespace", &fixture.namespace, "--filename=-"];
+    wait_for("the CRD to be served", SOON, || {
+        let created = fixture.cluster.kubectl_with(&create, &written.to_string());
+        Ok(created.ok())
+    })?;
+    let get = ["get", "--namespace", &fixture.namespace, &resource];
+    let shown = fixture
+        .cluster
+        .kubectl(&[&get[..], &["--output=yaml"]].concat())?;
+    ensure!(
+        shown.contains(&format!("apiVersion: {group}/v2beta1\n")),
+        "{shown}"
+    );
+    let of_v1 = format!("/apis/{group}/v1/namespaces/{}/mpijobs", fixture.namespace);
+    let answer = fixture.api.send("GET", &of_v1, None)?;
+    ensure!(answer.accepted().is_err(), "v1 is served");
+    fixture.api.delete(&format!("{CRDS}/{resource}"))
 }
