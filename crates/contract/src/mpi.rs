@@ -178,6 +178,8 @@ pub enum Setting {
     NoBinding,
     /// The same, where a number says so.
     NoPinning,
+    /// A rank that waits for a message lets others use its core.
+    YieldWhenIdle,
 }
 
 impl Setting {
@@ -190,7 +192,7 @@ impl Setting {
             Self::FanOut => Some(workers.max(64).to_string()),
             Self::Concurrency => Some(workers.max(128).to_string()),
             Self::NoTree => Some("0".to_owned()),
-            Self::AllowRoot => Some("1".to_owned()),
+            Self::AllowRoot | Self::YieldWhenIdle => Some("1".to_owned()),
             Self::NoBinding => Some("none".to_owned()),
             Self::NoPinning => Some("0".to_owned()),
             Self::RemoteShell

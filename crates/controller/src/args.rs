@@ -209,7 +209,7 @@ fn read(
                     "Agent" => Transport::Agent,
                     _ => Transport::Ssh,
                 },
-                single_node: false,
+                machine_cores: None,
                 refused_namespace: Some(own_namespace)
                     .filter(|_| !flags.allow_jobs_in_operator_namespace),
             },

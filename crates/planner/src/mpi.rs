@@ -29,6 +29,7 @@ pub(crate) fn ssh_variables(job: &Job, site: &Site, way: OverSsh) -> Variables {
         Setting::ShellArguments => Some(ssh_words(job.mpi, gated, job.worker_count())),
         Setting::Slots => Some(job.slots.to_string()),
         Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
+        Setting::YieldWhenIdle => yielding(job, site, setting),
         Setting::RemoteShell
         | Setting::ShellKind
         | Setting::KeepDots
@@ -86,6 +87,7 @@ pub(crate) fn agent_variables(job: &Job, site: &Site, login: &Login) -> Variable
             Setting::HostList => Some(file(launcher.host_list.file())),
             Setting::Slots => Some(job.slots.to_string()),
             Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
+            Setting::YieldWhenIdle => yielding(job, site, setting),
             Setting::KeepDots if !has_dots(job) => None,
             Setting::ShellKind
             | Setting::KeepDomains
@@ -126,6 +128,7 @@ pub(crate) fn exec_defaults(job: &Job, site: &Site) -> Variables {
             setting.usual_value(job.worker_count() as usize)
         }
         Setting::NoBinding | Setting::NoPinning => unbound(job, site, setting),
+        Setting::YieldWhenIdle => yielding(job, site, setting),
         Setting::ShellKind
         | Setting::ShellArguments
         | Setting::Slots
@@ -149,6 +152,13 @@ fn unbound(job: &Job, site: &Site, setting: Setting) -> Option<String> {
     let asks = |name: &str| mentions(&job.launcher.role.template["spec"]["containers"], name);
     let unbound = placement::may_share_node(job, site) && !setting.names().any(asks);
     setting.usual_value(0).filter(|_| unbound)
+}
+
+/// Makes ranks that wait give up their core, where all hosts are one machine with fewer cores. An MPI
+/// does so by itself if a host has more ranks than cores; here each host seems to have all of them.
+fn yielding(job: &Job, site: &Site, setting: Setting) -> Option<String> {
+    let crowded = placement::is_crowded(job, site);
+    setting.usual_value(0).filter(|_| crowded)
 }
 
 /// Whether a text below this value contains the word.

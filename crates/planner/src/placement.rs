@@ -22,14 +22,25 @@ pub(crate) fn may_share_node(job: &Job, site: &Site) -> bool {
     if job.launcher.host.is_some() {
         others.push(labels(job, &job.launcher.role, LAUNCHER_ROLE));
     }
-    let hosts = job.worker_count() as usize + others.len() - 1;
     let path = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let terms = workers.template.pointer(path).and_then(Value::as_array);
     let excludes = |labels: &Labels<'_>| {
         let mut terms = terms.into_iter().flatten();
         terms.any(|term| excludes(term, labels))
     };
-    hosts > 1 && (site.single_node || !others.iter().all(excludes))
+    hosts(job) > 1 && (site.machine_cores.is_some() || !others.iter().all(excludes))
+}
+
+/// Whether the ranks that the job may have are more than the cores they all share.
+pub(crate) fn is_crowded(job: &Job, site: &Site) -> bool {
+    let ranks = hosts(job).saturating_mul(job.slots);
+    site.machine_cores.is_some_and(|cores| ranks > cores)
+}
+
+/// Hosts of the job: its workers, and the launcher if it takes ranks.
+fn hosts(job: &Job) -> u32 {
+    job.worker_count()
+        .saturating_add(job.launcher.host.is_some().into())
 }
 
 type Labels<'a> = BTreeMap<&'a str, &'a str>;

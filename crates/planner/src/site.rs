@@ -11,8 +11,9 @@ pub struct Site {
     pub agent_image: Option<String>,
     /// How mpirun reaches the workers of a job that does not say.
     pub transport: Transport,
-    /// All pods run on one node, whatever their templates ask for.
-    pub single_node: bool,
+    /// Cores of the one machine on which all pods run, whatever their templates ask for. None where
+    /// there are nodes.
+    pub machine_cores: Option<u32>,
     /// The operator's own namespace, where it refuses jobs: a pod there can run as the operator's account.
     /// None where it accepts them.
     pub refused_namespace: Option<String>,

@@ -73,7 +73,8 @@ impl LauncherEnv<'_> {
             | Setting::KeepDots
             | Setting::ShellArguments
             | Setting::NoBinding
-            | Setting::NoPinning => None,
+            | Setting::NoPinning
+            | Setting::YieldWhenIdle => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and the runner's reports back, and runs the real controller. Decides in which order these start, and
 //! that nothing outlives them.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +170,7 @@ pub(crate) fn site(agent: bool) -> Site {
             true => Transport::Agent,
             false => Transport::Ssh,
         },
-        single_node: true,
+        machine_cores: Some(machine_cores()),
         ..Site::default()
     }
 }
@@ -338,6 +339,12 @@ impl LogReader {
         };
         Some(log::select(&lines, &params)).filter(|text| !text.is_empty())
     }
+}
+
+/// At least one.
+fn machine_cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(cores).unwrap_or(u32::MAX)
 }
 
 /// What was added to a file after `offset`; from its beginning when it was replaced by a new one.

@@ -3,7 +3,7 @@
 use super::OverSsh::{First, IfUnset, Last, Never};
 use super::Setting::{
     AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, NoBinding,
-    NoPinning, NoTree, RemoteShell, ShellArguments, ShellKind, Slots,
+    NoPinning, NoTree, RemoteShell, ShellArguments, ShellKind, Slots, YieldWhenIdle,
 };
 use super::{HostListSyntax, MpiLauncher, OverSsh, RankWrapper, Setting, Variable};
 
@@ -20,6 +20,8 @@ pub const ORTE: MpiLauncher = MpiLauncher {
         of("OMPI_ALLOW_RUN_AS_ROOT", AllowRoot, Never),
         of("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", AllowRoot, Never),
         of("OMPI_MCA_hwloc_base_binding_policy", NoBinding, IfUnset),
+        // The ranks of Open MPI 5 read this name, too.
+        of("OMPI_MCA_mpi_yield_when_idle", YieldWhenIdle, IfUnset),
     ],
     host_list: HostListSyntax::Slots,
     daemons: &["orted"],

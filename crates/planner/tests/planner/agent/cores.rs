@@ -114,3 +114,22 @@ fn v06_a_binding_that_the_user_asks_for_stays() {
     let words = json!(["mpirun", "-genv", "I_MPI_PIN_DOMAIN=numa", "pi"]);
     assert_eq!(with(Mpi::Intel, "command", words)[2], None);
 }
+
+#[test]
+fn v06_ranks_that_wait_leave_their_core_to_others_on_one_machine() {
+    const YIELD: &str = "OMPI_MCA_mpi_yield_when_idle";
+    for observed in [
+        by_ssh(job("demo").workers(2)),
+        by_agent(job("demo").workers(2)),
+    ] {
+        let on_nodes = launcher(&observed);
+        assert_eq!(variable(&on_nodes["containers"][0], YIELD), None);
+        for (cores, wanted) in [(1, Some("1")), (2, None)] {
+            let mut local = observed.clone();
+            local.site.machine_cores = Some(cores);
+            let local = launcher(&local);
+            let value = variable(&local["containers"][0], YIELD);
+            assert_eq!(value.and_then(Value::as_str), wanted, "{cores} cores");
+        }
+    }
+}
