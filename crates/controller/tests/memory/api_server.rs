@@ -55,12 +55,16 @@ impl ApiServer {
     }
 
     /// Returns once a watch was started for each list: all pages were read then. Jobs that are too
-    /// large to be kept were asked for, too.
+    /// large to be kept were asked for, too. Smaller ones may have been, where there was no room.
     pub(crate) async fn all_listed(&self) {
         let is_large = self.world.job_bytes > LARGE_JOB;
         let jobs = if is_large { self.world.jobs } else { 0 };
+        let jobs: Vec<String> = (0..jobs).map(|index| format!("job-{index}")).collect();
         let mut seen = self.seen.subscribe();
-        let all = seen.wait_for(|seen| seen.len() == LISTS.len() + jobs);
+        let all = seen.wait_for(|seen| {
+            LISTS.iter().all(|list| seen.contains(*list))
+                && jobs.iter().all(|job| seen.contains(job))
+        });
         all.await.expect("the server lives");
     }
 
