@@ -37,25 +37,24 @@ pub(crate) async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
     context.memory.begin(stored.uid());
-    // client: watches
-    if let Err(unlisted) = context.cache.wait_listed(context.served.also_makes).await {
-        return report_held(&context, stored, not_listed(unlisted)).await;
-    }
-    if let Some(kind) = context.cache.left_out(&stored.key().namespace) {
-        return report_held(&context, stored, over_budget(kind)).await;
-    }
+    let held = held(&context, &stored).await; // client: watches
+    // Held or not, a large job is read as a whole.
     let large = stored.is_left_out();
     let slot = large.then(|| context.large_jobs.try_acquire());
     if slot.as_ref().is_some_and(Result::is_err) {
         return Ok(Requeue::requeue(SOON));
     }
     let start = Instant::now();
+    let job = Arc::clone(&stored);
+    let work = async {
+        match held {
+            Some(held) => report_held(&context, job, held).await,
+            None => pass(&context, job).await,
+        }
+    };
     // A panic over one job must not stop the others.
     let span = tracing::info_span!("reconcile", job = label(&stored));
-    let result = AssertUnwindSafe(pass(&context, Arc::clone(&stored)))
-        .catch_unwind()
-        .instrument(span)
-        .await;
+    let result = AssertUnwindSafe(work).catch_unwind().instrument(span).await;
     let result = result.unwrap_or_else(|panic| Err(Error::panicked(&*panic)));
     context
         .metrics
@@ -70,6 +69,17 @@ pub(crate) async fn reconcile(
 
 /// What the API server, or we, refuse, but for the time of the next try.
 type Held = (Kind, u16, String);
+
+/// Why nothing may be done for the job now.
+async fn held(context: &Context, job: &UserJob) -> Option<Held> {
+    match context.cache.wait_listed(context.served.also_makes).await {
+        Err(unlisted) => Some(not_listed(unlisted)),
+        Ok(()) => {
+            let kind = context.cache.left_out(&job.key().namespace);
+            kind.map(over_budget)
+        }
+    }
+}
 
 fn not_listed(Unlisted { kind, message }: Unlisted) -> Held {
     let message = format!("the operator may not watch it: {message}");
@@ -91,7 +101,7 @@ async fn report_held(
     context: &Context,
     stored: Arc<UserJob>,
     (kind, code, message): Held,
-) -> Result<Requeue, Error> {
+) -> Result<Option<Duration>, Error> {
     let stored = lookup::newest(context, stored).await?; // no client, unless it was left out
     let whole = stored.whole(&context.resource);
     let dialect = context.served.dialect_of(&whole);
@@ -116,7 +126,7 @@ async fn report_held(
         };
         report(context, dialect, &stored, &whole, &finding, now).await?; // client
     }
-    Ok(Requeue::requeue(UNLISTED_RETRY))
+    Ok(Some(UNLISTED_RETRY))
 }
 
 /// Returns when to reconcile again without an event.

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     DropAnswer,
     /// The API server does not act and answers with this code, reason and message.
     Status(u16, &'static str, &'static str),
+    /// Whoever sends it panics.
+    Panic,
 }
 
 struct Rule {
@@ -160,6 +162,7 @@ impl Faults {
                 return Ok(json_answer(code, body));
             }
             Some(Fault::Status(code, reason, message)) => return Ok(status(code, reason, message)),
+            Some(Fault::Panic) => panic!("a test wants this pass to panic"),
             _ => {}
         }
         let request = Request::from_parts(parts, Full::new(body));

@@ -7,6 +7,7 @@
 mod apply;
 mod cluster;
 mod faults;
+mod held;
 mod jobs;
 mod observe;
 mod report;
