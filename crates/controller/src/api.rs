@@ -13,11 +13,13 @@ use kube::api::{
     DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
+use kube::client::Body;
 use kube::core::{ApiResource, DynamicObject, Request};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::answer;
 use crate::api_error::ApiError;
 
 /// Name under which the API server records what we wrote.
@@ -35,8 +37,9 @@ const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// Requests that run at once, over all jobs: each is a connection.
 const IN_FLIGHT_MAX: usize = 64;
-/// Objects of others in one answer.
+/// Objects of others in one answer, and their bytes: an ordinary one has one or two kilobytes.
 const LISTED_MAX: u32 = 10;
+const LISTED_BYTES_MAX: usize = 256 << 10;
 
 /// A client of the API server.
 #[derive(Clone)]
@@ -199,14 +202,27 @@ impl Api {
         self.send(path.list(&ListParams::default().limit(1))).await
     }
 
-    /// GET of objects that a field selector matches: as many as fit, whoever wrote them.
+    /// GET of objects that a field selector matches, whoever wrote them; `None` if they are too large.
     pub(crate) async fn list_selected(
         &self,
         target: Target<'_>,
         fields: &str,
-    ) -> Result<String, ApiError> {
+    ) -> Result<Option<Vec<u8>>, ApiError> {
         let selection = ListParams::default().fields(fields).limit(LISTED_MAX);
-        self.send(target.path().list(&selection)).await
+        let request = target.path().list(&selection);
+        let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        let _slot = self.slot().await;
+        let listed = async {
+            self.pause.over().await;
+            let answer = answer::begin(&self.client, request).await?;
+            if !answer.status().is_success() {
+                return Err(answer::refusal(answer).await);
+            }
+            answer::read(answer.into_body(), LISTED_BYTES_MAX).await
+        };
+        let listed = timeout(DEADLINE, listed).await;
+        let secs = DEADLINE.as_secs();
+        Ok(listed.map_err(|_| ApiError::TimedOut { secs })??)
     }
 
     /// Any request.
@@ -224,11 +240,7 @@ impl Api {
     ) -> Result<String, ApiError> {
         let request = request.map_err(|error| ApiError::from(kube::Error::BuildRequest(error)))?;
         // The deadline does not include the wait for a slot of our own.
-        let _slot = self
-            .slots
-            .acquire()
-            .await
-            .expect("the semaphore is never closed");
+        let _slot = self.slot().await;
         let deadline = Instant::now() + time;
         let unanswered = ApiError::TimedOut {
             secs: time.as_secs(),
@@ -249,6 +261,11 @@ impl Api {
                 other => return other,
             }
         }
+    }
+
+    async fn slot(&self) -> SemaphorePermit<'_> {
+        let slot = self.slots.acquire().await;
+        slot.expect("the semaphore is never closed")
     }
 
     /// The API server named a time to retry at, and it is before our deadline.

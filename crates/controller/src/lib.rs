@@ -6,6 +6,7 @@
 
 mod admin;
 mod agent_keys;
+mod answer;
 mod api;
 mod api_error;
 mod apply;

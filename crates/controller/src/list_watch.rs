@@ -16,12 +16,14 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::api::ListParams;
 use kube::client::Body;
-use kube::core::{Request, Status};
+use kube::core::Request;
 use kube::runtime::watcher::{Error, Event};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+
+use crate::answer;
 
 /// Objects in a first page, and at most in any.
 const FIRST_PAGE: usize = 20;
@@ -30,13 +32,10 @@ const PAGE_MAX: usize = 500;
 const PAGE_BYTES: usize = 1 << 20;
 /// …and is dropped if it has more than this many, unless it has one object only.
 const PAGE_BYTES_MAX: usize = 4 << 20;
-/// An API server that sends nothing of a page for this long will not.
-const PAGE_STALLS: Duration = Duration::from_secs(30);
 /// How long the API server keeps a watch open. It is alive if it shows something in a third of that: a
 /// bookmark comes about once a minute.
 const WATCH_SECS: u64 = 900;
 const WATCH_STALLS: Duration = Duration::from_secs(WATCH_SECS / 3);
-const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// What is listed and watched.
 #[derive(Clone)]
@@ -173,11 +172,12 @@ impl<T: Send + 'static> Source<T> {
         params.continue_token = token.map(str::to_owned);
         let request = Request::new(&self.path).list(&params);
         let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
-        let answer = self.client.send(plain(request)).await?;
+        let answer = answer::begin(&self.client, request).await?;
         if !answer.status().is_success() {
-            return Err(refusal(answer).await);
+            return Err(answer::refusal(answer).await);
         }
-        let Some(bytes) = collect(answer.into_body(), page == 1).await? else {
+        let bytes_max = if page == 1 { usize::MAX } else { PAGE_BYTES_MAX };
+        let Some(bytes) = answer::read(answer.into_body(), bytes_max).await? else {
             return Ok(None);
         };
         let list: List<'_> = serde_json::from_slice(&bytes).map_err(kube::Error::SerdeError)?;
@@ -200,10 +200,10 @@ impl<T: Send + 'static> Source<T> {
         &self,
         version: &str,
     ) -> Result<BoxStream<'static, std::io::Result<String>>, kube::Error> {
-        let request = plain(self.watch_request(version)?);
-        let answer = self.client.send(request).await?;
+        let request = self.watch_request(version)?;
+        let answer = answer::begin(&self.client, request).await?;
         if !answer.status().is_success() {
-            return Err(refusal(answer).await);
+            return Err(answer::refusal(answer).await);
         }
         let body = answer.into_body().into_data_stream();
         let body = body.map(|part| part.map_err(std::io::Error::other));
@@ -264,47 +264,6 @@ impl<T: Send + 'static> Source<T> {
         let request = http::Request::get(uri).body(Body::empty());
         request.map_err(kube::Error::HttpError)
     }
-}
-
-/// A compressed page could be of any size, and a compressed watch is read in part only.
-fn plain(mut request: http::Request<Body>) -> http::Request<Body> {
-    let encoding = http::HeaderValue::from_static("identity");
-    let headers = request.headers_mut();
-    headers.insert(http::header::ACCEPT_ENCODING, encoding);
-    request
-}
-
-/// The whole body; nothing if it is too large and may be asked for in smaller parts.
-async fn collect(mut body: Body, any_size: bool) -> Result<Option<Vec<u8>>, kube::Error> {
-    let mut bytes = Vec::new();
-    loop {
-        let stalls = |_| kube::Error::Service("the API server does not answer".into());
-        let frame = timeout(PAGE_STALLS, body.frame()).await.map_err(stalls)?;
-        let Some(frame) = frame else {
-            return Ok(Some(bytes));
-        };
-        if let Ok(data) = frame?.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-        if bytes.len() > PAGE_BYTES_MAX && !any_size {
-            return Ok(None);
-        }
-    }
-}
-
-/// What the API server answered instead. About a missing API it answers in plain text.
-async fn refusal(answer: http::Response<Body>) -> kube::Error {
-    let code = answer.status().as_u16();
-    let text = match collect(answer.into_body(), true).await {
-        Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
-        Err(error) => return error,
-    };
-    let mut status: Status = serde_json::from_str(&text).unwrap_or_default();
-    if status.code == 0 {
-        status.code = code;
-        status.message = planner::text::truncated(text.trim(), MESSAGE_BYTES_MAX);
-    }
-    kube::Error::Api(Box::new(status))
 }
 
 fn bookmark(object: &str) -> Option<String> {

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::job::Owner;
 use planner::observed::{Pod, PodPhase, Waiting};
+use planner::text;
 use serde::Deserialize;
 
 use crate::api::{Api, Target};
@@ -28,13 +29,24 @@ const PODS_MAX: usize = 4;
 /// The kubelet tries again after one, two, four and eight seconds, and then less often.
 const TRIED: SignedDuration = SignedDuration::from_secs(12);
 
+/// The kubelet names the volume, and what it lacks, in less. Anybody may write longer ones.
+const MESSAGE_BYTES_MAX: usize = 512;
+
 /// What the events tell of the pods of one job, and when to ask again.
 #[derive(Clone, Debug)]
 pub(crate) struct MountEvents {
     next_query: Timestamp,
     delay: Duration,
     /// The newest event of each pod, by UID.
-    newest: HashMap<String, Event>,
+    newest: HashMap<String, FailedMount>,
+}
+
+/// What matters of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FailedMount {
+    at: Timestamp,
+    /// Why the volume never comes; none if it may only be slow.
+    hopeless: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -42,10 +54,12 @@ struct Events {
     items: Vec<Event>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Event {
+    #[serde(default)]
     message: Option<String>,
+    #[serde(default)]
     last_timestamp: Option<Time>,
 }
 
@@ -92,13 +106,10 @@ async fn query(
     delay: Option<Duration>,
     now: Timestamp,
 ) -> MountEvents {
-    let mut newest: HashMap<String, Event> = HashMap::new();
+    let mut newest = HashMap::new();
     for pod in pods.iter().take(PODS_MAX) {
-        match failed_mounts(api, owner, &pod.uid).await {
-            Ok(events) => {
-                let last = events.into_iter().max_by_key(Event::last);
-                newest.extend(last.map(|event| (pod.uid.clone(), event)));
-            }
+        match failed_mount(api, owner, &pod.uid).await {
+            Ok(event) => newest.extend(event.map(|event| (pod.uid.clone(), event))),
             Err(error) => tracing::warn!(
                 error = chain(&error),
                 "cannot list events of a pod that does not start"
@@ -114,7 +125,12 @@ async fn query(
     }
 }
 
-async fn failed_mounts(api: &Api, owner: &Owner, pod: &str) -> Result<Vec<Event>, ApiError> {
+/// The newest event of a pod. Events that are too large to be read prove nothing.
+async fn failed_mount(
+    api: &Api,
+    owner: &Owner,
+    pod: &str,
+) -> Result<Option<FailedMount>, ApiError> {
     let resource = wire::named_resource("", "v1", "Event", "events");
     let target = Target {
         resource: &resource,
@@ -122,22 +138,35 @@ async fn failed_mounts(api: &Api, owner: &Owner, pod: &str) -> Result<Vec<Event>
         name: "",
     };
     let selector = format!("involvedObject.uid={pod},reason={FAILED_MOUNT}");
-    let text = api.list_selected(target, &selector).await?;
-    let events: Events = serde_json::from_str(&text).map_err(ApiError::Unreadable)?;
-    Ok(events.items)
+    let Some(bytes) = api.list_selected(target, &selector).await? else {
+        tracing::warn!("ignoring the events of a pod that does not start: they are too large");
+        return Ok(None);
+    };
+    let events: Events = serde_json::from_slice(&bytes).map_err(ApiError::Unreadable)?;
+    let events = events.items.into_iter().filter_map(FailedMount::of);
+    Ok(events.max_by_key(|event| event.at))
+}
+
+impl FailedMount {
+    fn of(event: Event) -> Option<Self> {
+        let message = event.message.unwrap_or_default();
+        // A driver of a node that has just started is not there yet.
+        let missing = (message.contains("not found") || message.contains("non-existent"))
+            && !message.contains("registered CSI drivers");
+        Some(Self {
+            at: event.last_timestamp?.0,
+            hopeless: missing.then(|| text::truncated(&message, MESSAGE_BYTES_MAX)),
+        })
+    }
 }
 
 impl MountEvents {
     /// A volume that is slow to come is waited for; one whose source does not exist, after the
     /// kubelet has tried for a while, is not.
     fn failed_mount(&self, pod: &Pod) -> Option<Waiting> {
-        let newest = self.newest.get(&pod.uid)?;
-        let message = newest.message.clone().unwrap_or_default();
-        // A driver of a node that has just started is not there yet.
-        let missing = (message.contains("not found") || message.contains("non-existent"))
-            && !message.contains("registered CSI drivers");
-        let tried = newest.last()?.duration_since(pod.created_at);
-        (missing && tried >= TRIED).then(|| Waiting {
+        let FailedMount { at, hopeless } = self.newest.get(&pod.uid)?;
+        let message = hopeless.clone()?;
+        (at.duration_since(pod.created_at) >= TRIED).then(|| Waiting {
             reason: FAILED_MOUNT.to_owned(),
             message,
             since: pod.created_at,
@@ -146,8 +175,37 @@ impl MountEvents {
     }
 }
 
-impl Event {
-    fn last(&self) -> Option<Timestamp> {
-        self.last_timestamp.as_ref().map(|time| time.0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(message: &str) -> Event {
+        Event {
+            message: Some(message.to_owned()),
+            last_timestamp: Some(Time(Timestamp::UNIX_EPOCH)),
+        }
+    }
+
+    #[test]
+    fn c13_no_more_is_kept_of_an_event_than_why_a_volume_never_comes() {
+        let hopeless = |message: &str| {
+            let event = FailedMount::of(event(message)).expect("the event has a time");
+            event.hopeless.map(|why| why.len())
+        };
+        let long = "x".repeat(1 << 20);
+        assert_eq!(hopeless(&long), None);
+        let missing = hopeless(&format!("configmap \"x\" not found {long}"));
+        assert!(missing.is_some_and(|bytes| bytes <= MESSAGE_BYTES_MAX));
+        assert_eq!(
+            hopeless("driver not found in the list of registered CSI drivers"),
+            None
+        );
+        assert_eq!(
+            FailedMount::of(Event {
+                last_timestamp: None,
+                ..event("")
+            }),
+            None
+        );
     }
 }

@@ -151,3 +151,44 @@ async fn c13_events_of_other_jobs_do_not_hurry_a_slow_one() {
         .until_job("slow", "the missing volume in its status", told)
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn c13_events_that_are_too_long_to_read_prove_nothing() {
+    let mut cluster = Cluster::new(worker_0_never_starts);
+    let events = cluster.api("", "v1", "Event", "events");
+    cluster.start_operator();
+    cluster.submit(mpi_job("flooded")).await;
+    let pod = async || cluster.pods().get_opt("flooded-worker-0").await;
+    cluster
+        .until_met("its worker", async || {
+            pod().await.is_ok_and(|pod| pod.is_some())
+        })
+        .await;
+    cluster.pass(60).await;
+    let pod = pod().await.expect("pods can be asked for");
+    let uid = pod.and_then(|pod| pod.metadata.uid).unwrap_or_default();
+    let long = format!("configmap {} not found", "x".repeat(1_400_000));
+    for index in 0..10 {
+        let event = failed_mount(&format!("long-{index}"), "flooded-worker-0", &uid, &long);
+        cluster.create(&events, event).await;
+    }
+    let before = cluster.faults.calls("GET events").len();
+    cluster.pass(300).await;
+    let asked = cluster.faults.calls("GET events").len() - before;
+    assert!((2..=8).contains(&asked), "asked {asked} times");
+    let job = cluster.jobs().get("flooded").await.expect("the job exists");
+    assert!(condition(&job, "Failed").is_none(), "{}", job.data);
+
+    for index in 0..10 {
+        cluster.delete(&events, &format!("long-{index}")).await;
+    }
+    let event = failed_mount("own", "flooded-worker-0", &uid, "configmap \"x\" not found");
+    cluster.create(&events, event).await;
+    let told = |job: &kube::api::DynamicObject| {
+        let status = job.data["status"].to_string();
+        status.contains("not found")
+    };
+    cluster
+        .until_job("flooded", "the missing volume in its status", told)
+        .await;
+}

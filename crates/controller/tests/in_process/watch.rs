@@ -256,3 +256,16 @@ async fn s01c_a_flood_of_objects_holds_the_jobs_of_its_namespace_alone() {
     }
     cluster.until("held", "Running").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn c10_lists_and_watches_that_hang_are_given_up() {
+    let mut cluster = Cluster::new(all_run);
+    let hangs = Fault::Delay(Duration::from_secs(3600));
+    // As many as may be read at once.
+    for line in ["GET pods", "GET configmaps", "WATCH jobs"] {
+        cluster.faults.inject(line, 1, hangs.clone());
+    }
+    cluster.start_operator();
+    cluster.submit(mpi_job("patient")).await;
+    cluster.until("patient", "Running").await;
+}
