@@ -21,7 +21,7 @@ use kube::runtime::watcher::{Error, Event};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::answer;
 
@@ -32,6 +32,9 @@ const PAGE_MAX: usize = 500;
 const PAGE_BYTES: usize = 1 << 20;
 /// …and is dropped if it has more than this many, unless it has one object only.
 const PAGE_BYTES_MAX: usize = 4 << 20;
+/// A watch that ends before this is not worth being started again at once: something between us and the
+/// API server ends it.
+const WATCH_MIN: Duration = Duration::from_secs(1);
 /// How long the API server keeps a watch open. It is alive if it shows something in a third of that: a
 /// bookmark comes about once a minute.
 const WATCH_SECS: u64 = 900;
@@ -83,8 +86,14 @@ enum State<T> {
     },
     Watching {
         version: String,
-        lines: BoxStream<'static, std::io::Result<String>>,
+        lines: Lines,
     },
+}
+
+/// The events of a watch.
+struct Lines {
+    lines: BoxStream<'static, std::io::Result<String>>,
+    begun: Instant,
 }
 
 type Step<T> = (Option<Result<Event<T>, Error>>, State<T>);
@@ -145,17 +154,20 @@ impl<T: Send + 'static> Source<T> {
                     (Some(Err(Error::WatchStartFailed(error))), again)
                 }
             },
-            State::Watching { version, mut lines } => {
-                match timeout(WATCH_STALLS, lines.next()).await {
-                    Ok(Some(Ok(line))) => self.event(&line, version, lines),
-                    Ok(Some(Err(error))) => {
-                        let error = Error::WatchFailed(kube::Error::ReadEvents(error));
-                        (Some(Err(error)), State::Listed { version })
-                    }
-                    // The API server ends every watch after a while, and some connections die.
-                    Ok(None) | Err(_) => (None, State::Listed { version }),
-                }
+            State::Watching { version, lines } => self.next_event(version, lines).await,
+        }
+    }
+
+    async fn next_event(&self, version: String, mut lines: Lines) -> Step<T> {
+        match timeout(WATCH_STALLS, lines.lines.next()).await {
+            Ok(Some(Ok(line))) => self.event(&line, version, lines),
+            Ok(Some(Err(error))) => broken(error, version),
+            Ok(None) if lines.begun.elapsed() < WATCH_MIN => {
+                let error = std::io::Error::other("the watch ended as soon as it began");
+                broken(error, version)
             }
+            // The API server ends every watch after a while, and some connections die.
+            Ok(None) | Err(_) => (None, State::Listed { version }),
         }
     }
 
@@ -196,10 +208,7 @@ impl<T: Send + 'static> Source<T> {
         }))
     }
 
-    async fn watch(
-        &self,
-        version: &str,
-    ) -> Result<BoxStream<'static, std::io::Result<String>>, kube::Error> {
+    async fn watch(&self, version: &str) -> Result<Lines, kube::Error> {
         let request = self.watch_request(version)?;
         let answer = answer::begin(&self.client, request).await?;
         if !answer.status().is_success() {
@@ -207,18 +216,16 @@ impl<T: Send + 'static> Source<T> {
         }
         let body = answer.into_body().into_data_stream();
         let body = body.map(|part| part.map_err(std::io::Error::other));
-        Ok(futures::TryStreamExt::into_async_read(body).lines().boxed())
+        Ok(Lines {
+            lines: futures::TryStreamExt::into_async_read(body).lines().boxed(),
+            begun: Instant::now(),
+        })
     }
 
-    fn event(
-        &self,
-        line: &str,
-        version: String,
-        lines: BoxStream<'static, std::io::Result<String>>,
-    ) -> Step<T> {
+    fn event(&self, line: &str, version: String, lines: Lines) -> Step<T> {
         let Ok(WatchLine { kind, object }) = serde_json::from_str(line) else {
-            // The connection broke in the middle of a line.
-            return (None, State::Listed { version });
+            let error = std::io::Error::other("the connection broke in the middle of an event");
+            return broken(error, version);
         };
         let (object, kind) = (object.get(), kind.as_str());
         match kind {
@@ -264,6 +271,12 @@ impl<T: Send + 'static> Source<T> {
         let request = http::Request::get(uri).body(Body::empty());
         request.map_err(kube::Error::HttpError)
     }
+}
+
+/// The next watch goes on where this one broke.
+fn broken<T>(error: std::io::Error, version: String) -> Step<T> {
+    let error = Error::WatchFailed(kube::Error::ReadEvents(error));
+    (Some(Err(error)), State::Listed { version })
 }
 
 fn bookmark(object: &str) -> Option<String> {

@@ -269,3 +269,17 @@ async fn c10_lists_and_watches_that_hang_are_given_up() {
     cluster.submit(mpi_job("patient")).await;
     cluster.until("patient", "Running").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn b17_a_watch_that_ends_at_once_is_started_with_growing_pauses() {
+    for line in ["", "{\"type\": \"ADDED\", \"obj"] {
+        let mut cluster = Cluster::new(all_run);
+        let cut = Fault::Canned(Duration::ZERO, 200, line.to_owned());
+        // It ends: a loop without a pause would leave no time for the test.
+        cluster.faults.inject("WATCH configmaps", 1_000, cut);
+        cluster.start_operator();
+        cluster.pass(60).await;
+        let asked = cluster.faults.calls("WATCH configmaps").len();
+        assert!((3..20).contains(&asked), "asked {asked} times in a minute");
+    }
+}
