@@ -17,6 +17,7 @@ use kube::runtime::watcher::{self, Event};
 use planner::Kind;
 use planner::site::GangScheduler;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::api::{Api, Target};
 use crate::backoff::WatchBackoff;
@@ -34,6 +35,9 @@ use crate::wire::{self, ObjectKey, Reading, UserJob};
 const PAGES_AT_ONCE: usize = 2;
 /// Between two requests for an object that a relist did not show.
 const CONFIRM_RETRY: Duration = Duration::from_secs(1);
+/// Between two lists that were asked for because there is room again for what was left out. Anybody may
+/// write and delete objects, and until the next list the jobs of their namespace wait.
+const RELIST_PAUSE: Duration = Duration::from_secs(60);
 /// Children wait this long for the lists of jobs: without the jobs, nobody seems to own them.
 const JOBS_FIRST: Duration = Duration::from_secs(5);
 
@@ -81,11 +85,17 @@ impl Watch {
         if jobs.await.is_err() {
             tracing::warn!("jobs are not listed yet; watching their {}s", kind.as_str());
         }
+        let mut next_relist = Instant::now();
         loop {
+            let relist = async {
+                tokio::time::sleep_until(next_relist).await;
+                self.cache.relist_requested(&kind).await;
+            };
             tokio::select! {
                 () = self.watch_kind(&kind) => return,
-                () = self.cache.relist_requested(&kind) => {
+                () = relist => {
                     tracing::info!("listing {}s again", kind.as_str());
+                    next_relist = Instant::now() + RELIST_PAUSE;
                 }
             }
         }
@@ -330,7 +340,7 @@ impl Watch {
     }
 }
 
-/// An expired watch is routine: kube's watcher lists again.
+/// An expired watch is routine: `list_watch` lists again.
 fn log_watch_error(kind: &str, error: &watcher::Error) {
     match status(error) {
         Some(status) if status.code == 410 => tracing::debug!("watch of {kind} expired"),
