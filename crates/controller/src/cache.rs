@@ -27,7 +27,7 @@ pub(crate) struct Unlisted {
 #[derive(Debug)]
 pub(crate) struct Cache {
     indexes: Mutex<BTreeMap<Kind, ObjectIndex>>,
-    /// Kinds that were never listed, and why the API server refused to.
+    /// Kinds that are not listed, or were not watched for too long, and why the API server refuses them.
     unlisted: watch::Sender<BTreeMap<Kind, Option<String>>>,
     requested: watch::Sender<BTreeSet<Kind>>,
     /// Kinds that must be listed again.
@@ -117,14 +117,34 @@ impl Cache {
             .send_if_modified(|unlisted| unlisted.remove(kind).is_some());
     }
 
-    /// The API server refuses to list a kind.
+    /// A kind was not watched for too long: jobs wait until it is listed again.
+    pub(crate) fn set_unlisted(&self, kind: &Kind) {
+        let is_new = self.unlisted.send_if_modified(|unlisted| {
+            let is_new = !unlisted.contains_key(kind);
+            unlisted.entry(kind.clone()).or_default();
+            is_new
+        });
+        if is_new {
+            let kind = kind.as_str();
+            tracing::warn!(
+                "{kind}s cannot be watched: nothing is done for jobs until they are listed again"
+            );
+        }
+    }
+
+    /// The API server refuses to list a kind. Jobs that wait for it say so.
     pub(crate) fn set_refused(&self, kind: &Kind, message: &str) {
-        self.unlisted.send_if_modified(|unlisted| {
+        let is_news = self.unlisted.send_if_modified(|unlisted| {
             let Some(why) = unlisted.get_mut(kind) else {
                 return false;
             };
             why.replace(message.to_owned()).as_deref() != Some(message)
         });
+        if is_news {
+            for job in self.jobs.keys() {
+                self.pending.enqueue(&job);
+            }
+        }
     }
 
     /// A job needs an object of this kind.

@@ -49,6 +49,11 @@ impl KnownJobs {
         self.lock().names.contains_key(key)
     }
 
+    /// The names of all jobs.
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.lock().names.keys().cloned().collect()
+    }
+
     /// Whether an object names a job that exists, as its owner, or by a label of ours.
     pub(crate) fn class(&self, child: &Child) -> Class {
         let jobs = self.lock();

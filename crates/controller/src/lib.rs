@@ -45,6 +45,7 @@ mod signal;
 pub mod telemetry;
 mod tenants;
 mod watch;
+mod watch_gap;
 mod wire;
 mod write_policy;
 

@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::answer;
+use crate::watch_gap::WatchGap;
 
 /// Objects in a first page, and at most in any.
 const FIRST_PAGE: usize = 20;
@@ -51,6 +52,8 @@ pub(crate) struct Source<T> {
     /// Pages that may be in memory at once, over all sources.
     pub(crate) pages: Arc<Semaphore>,
     pub(crate) read: Reader<T>,
+    /// Since when it is neither listed nor watched.
+    pub(crate) gap: Arc<WatchGap>,
 }
 
 /// How a stored object is read, and its `resourceVersion`.
@@ -102,6 +105,7 @@ impl<T: Send + 'static> Source<T> {
     async fn step(&self, state: State<T>) -> Step<T> {
         match state {
             State::Start => {
+                self.gap.begin();
                 let first = State::Listing {
                     objects: VecDeque::new(),
                     token: None,
@@ -126,6 +130,7 @@ impl<T: Send + 'static> Source<T> {
                     return (Some(Ok(Event::InitApply(object))), rest);
                 }
                 if token.is_none() && !version.is_empty() {
+                    self.gap.end();
                     return (Some(Ok(Event::InitDone)), State::Listed { version });
                 }
                 match self.page(token.as_deref(), page).await {
@@ -143,18 +148,28 @@ impl<T: Send + 'static> Source<T> {
                     Err(error) => (Some(Err(Error::InitialListFailed(error))), State::Start),
                 }
             }
-            State::Listed { version } => match self.watch(&version).await {
-                Ok(lines) => (None, State::Watching { version, lines }),
-                Err(error) => {
-                    // What happens until the API is back, or allowed again, is in no watch.
-                    let again = match &error {
-                        kube::Error::Api(status) if status.code < 429 => State::Start,
-                        _ => State::Listed { version },
-                    };
-                    (Some(Err(Error::WatchStartFailed(error))), again)
-                }
-            },
+            State::Listed { version } => self.start_watch(version).await,
             State::Watching { version, lines } => self.next_event(version, lines).await,
+        }
+    }
+
+    async fn start_watch(&self, version: String) -> Step<T> {
+        self.gap.begin();
+        match self.watch(&version).await {
+            Ok(_) if self.gap.is_long() => (None, State::Start),
+            Ok(lines) => {
+                self.gap.end();
+                (None, State::Watching { version, lines })
+            }
+            Err(error) => {
+                // What happens until the API is back, or allowed again, is in no watch.
+                let again = match &error {
+                    kube::Error::Api(status) if status.code < 429 => State::Start,
+                    _ if self.gap.is_long() => State::Start,
+                    _ => State::Listed { version },
+                };
+                (Some(Err(Error::WatchStartFailed(error))), again)
+            }
         }
     }
 
@@ -188,7 +203,11 @@ impl<T: Send + 'static> Source<T> {
         if !answer.status().is_success() {
             return Err(answer::refusal(answer).await);
         }
-        let bytes_max = if page == 1 { usize::MAX } else { PAGE_BYTES_MAX };
+        let bytes_max = if page == 1 {
+            usize::MAX
+        } else {
+            PAGE_BYTES_MAX
+        };
         let Some(bytes) = answer::read(answer.into_body(), bytes_max).await? else {
             return Ok(None);
         };

@@ -29,6 +29,7 @@ use crate::list_watch::{Reader, Source, list_watch};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object_index::ObjectIndex;
+use crate::watch_gap::WatchGap;
 use crate::wire::{self, ObjectKey, Reading, UserJob};
 
 /// Pages of lists that are in memory at once, over all kinds.
@@ -76,11 +77,20 @@ impl Watch {
     /// Watches children of a kind as soon as a job needs one.
     pub(crate) async fn rare_children(self, kind: Kind) {
         self.cache.kind_requested(&kind).await;
-        self.children(kind).await;
+        // Few jobs have one, so the others must not wait for it.
+        self.follow(&kind, &Arc::default()).await;
     }
 
-    /// Watches children of one kind, once the jobs are known.
+    /// Watches children of one kind, once the jobs are known. While they cannot be watched, jobs wait.
     pub(crate) async fn children(self, kind: Kind) {
+        let gap = Arc::default();
+        tokio::select! {
+            () = self.follow(&kind, &gap) => {}
+            () = self.hold_without(&kind, &gap) => {}
+        }
+    }
+
+    async fn follow(&self, kind: &Kind, gap: &Arc<WatchGap>) {
         let jobs = tokio::time::timeout(JOBS_FIRST, self.cache.jobs_listed());
         if jobs.await.is_err() {
             tracing::warn!("jobs are not listed yet; watching their {}s", kind.as_str());
@@ -89,10 +99,10 @@ impl Watch {
         loop {
             let relist = async {
                 tokio::time::sleep_until(next_relist).await;
-                self.cache.relist_requested(&kind).await;
+                self.cache.relist_requested(kind).await;
             };
             tokio::select! {
-                () = self.watch_kind(&kind) => return,
+                () = self.watch_kind(kind, gap) => return,
                 () = relist => {
                     tracing::info!("listing {}s again", kind.as_str());
                     next_relist = Instant::now() + RELIST_PAUSE;
@@ -101,7 +111,16 @@ impl Watch {
         }
     }
 
-    async fn watch_kind(&self, kind: &Kind) {
+    /// Never returns.
+    async fn hold_without(&self, kind: &Kind, gap: &WatchGap) {
+        loop {
+            gap.long().await;
+            self.cache.set_unlisted(kind);
+            gap.over().await;
+        }
+    }
+
+    async fn watch_kind(&self, kind: &Kind, gap: &Arc<WatchGap>) {
         let resource = wire::resource(kind);
         let (label, value) = wire::watch_label(*kind == Kind::Pod);
         let of_kind = kind.clone();
@@ -110,7 +129,9 @@ impl Watch {
             let version = reading.child.version;
             Ok((reading, version))
         });
-        let events = list_watch(self.source(&resource, format!("{label}={value}"), read));
+        let mut source = self.source(&resource, format!("{label}={value}"), read);
+        source.gap = Arc::clone(gap);
+        let events = list_watch(source);
         let mut events = pin!(events.backoff(WatchBackoff::default()));
         let mut confirmations = FuturesUnordered::new();
         let mut logged_code = None;
@@ -132,7 +153,7 @@ impl Watch {
                         log_watch_error(kind.as_str(), &error);
                     }
                     logged_code = code;
-                    self.on_watch_error(kind, &error);
+                    self.on_watch_error(kind, &error, gap);
                 }
                 None => return,
             }
@@ -206,7 +227,7 @@ impl Watch {
         }
     }
 
-    fn on_watch_error(&self, kind: &Kind, error: &watcher::Error) {
+    fn on_watch_error(&self, kind: &Kind, error: &watcher::Error, gap: &WatchGap) {
         if let watcher::Error::WatchFailed(kube::Error::SerdeError(_))
         | watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) = error
         {
@@ -214,7 +235,10 @@ impl Watch {
         }
         match status(error) {
             // Without the API there are no objects of this kind. Jobs that need one are refused it.
-            Some(status) if status.code == 404 => self.cache.set_listed(kind),
+            Some(status) if status.code == 404 => {
+                gap.end();
+                self.cache.set_listed(kind);
+            }
             Some(status) if matches!(status.code, 401 | 403) => {
                 self.cache.set_refused(kind, &status.message);
             }
@@ -230,6 +254,7 @@ impl Watch {
             labels,
             pages: Arc::clone(&self.pages),
             read,
+            gap: Arc::default(),
         }
     }
 
