@@ -1,6 +1,6 @@
 //! What every step of a pass needs besides the job. Decides nothing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::Resource;
@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use planner::job::Owner;
 use planner::site::Site;
-use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use crate::api::{Api, Target};
 use crate::cache::Cache;
+use crate::dropped::Dropped;
 use crate::fair_turns::FairTurns;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -38,7 +38,7 @@ pub(crate) struct Context {
     /// How far the watch may lag behind our own writes before we ask the API server.
     pub(crate) watch_lag_max: Duration,
     /// Status fields that the API server dropped from our writes, because its CRD does not know them.
-    pub(crate) dropped: Mutex<Map<String, Value>>,
+    pub(crate) dropped: Dropped,
     pub(crate) clock: fn() -> Timestamp,
     /// Passes over jobs that were too large to keep run one after the other.
     pub(crate) large_jobs: Arc<Semaphore>,

@@ -16,6 +16,7 @@ mod cache;
 mod connect;
 mod context;
 mod discovery;
+mod dropped;
 mod error;
 mod event_loop;
 mod events;

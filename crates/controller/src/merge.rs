@@ -46,6 +46,28 @@ pub(crate) fn remove_dropped(patch: &mut Map<String, Value>, dropped: &Map<Strin
     });
 }
 
+/// Removes from what was dropped what the API server stores now.
+pub(crate) fn remove_stored(dropped: &mut Map<String, Value>, stored: &Map<String, Value>) {
+    dropped.retain(|key, within| match (stored.get(key), within) {
+        (None, _) => true,
+        (Some(Value::Object(stored)), Value::Object(within)) => {
+            remove_stored(within, stored);
+            !within.is_empty()
+        }
+        (Some(_), _) => false,
+    });
+}
+
+/// Adds to what was dropped.
+pub(crate) fn add_dropped(dropped: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (key, within) in more {
+        match (dropped.get_mut(&key), within) {
+            (Some(Value::Object(dropped)), Value::Object(within)) => add_dropped(dropped, within),
+            (_, within) => _ = dropped.insert(key, within),
+        }
+    }
+}
+
 fn object(from: &Map<String, Value>, to: &Map<String, Value>) -> Map<String, Value> {
     let wanted = |key: &String| to.get(key).is_some_and(|value| !value.is_null());
     let gone = from

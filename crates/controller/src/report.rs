@@ -1,13 +1,13 @@
 //! Writes the status of a job, and the events that go with it: at once for conditions and outcomes, at
 //! the pace of [`crate::pace`] for all else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::{Dialect, Event, Finding, Report, Urgency};
 use jiff::Timestamp;
 use planner::{Recorded, Verdict};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api_error::ApiError;
@@ -55,8 +55,8 @@ pub(crate) async fn report(
     let Some(change) = merge::patch(stored, &status) else {
         return Ok(ReportOutcome::Unchanged);
     };
-    if would_be_dropped(context, &change) {
-        return Ok(ReportOutcome::Unchanged);
+    if let Some(wait) = context.dropped.all_of(&change) {
+        return Ok(ReportOutcome::Deferred(wait));
     }
 
     let written = match write(context, job, change, urgency).await {
@@ -130,7 +130,7 @@ async fn announce_unanswered(
     let stored = whole.get("status").unwrap_or(&Value::Null);
     let is_stored = |status: &Value| {
         let change = merge::patch(stored, status);
-        change.is_none_or(|change| would_be_dropped(context, &change))
+        change.is_none_or(|change| context.dropped.all_of(&change).is_some())
     };
     if let Some(write) = write.filter(|write| is_stored(&write.status)) {
         let jobs = [&write.before, whole];
@@ -138,26 +138,11 @@ async fn announce_unanswered(
     }
 }
 
-/// Whether the API server would store nothing of this change. Writing it would change nothing and be
-/// due again in the next pass.
-fn would_be_dropped(context: &Context, change: &Value) -> bool {
-    let dropped = lock(&context.dropped);
-    let Value::Object(mut change) = change.clone() else {
-        return false;
-    };
-    merge::remove_dropped(&mut change, &dropped);
-    change.is_empty()
-}
-
-/// Remembers what the API server did not store of a status, and says so once.
+/// Learns what the API server did not store of a status, and says so once.
 fn note_dropped(context: &Context, status: &Value, stored: &Value) {
-    let now = merge::dropped(status, stored);
-    let mut dropped = lock(&context.dropped);
-    if now.is_empty() || *dropped == now {
-        return;
-    }
-    if dropped.is_empty() {
-        let fields: Vec<String> = now.keys().map(|key| format!("status.{key}")).collect();
+    let new = context.dropped.learn(status, stored);
+    if !new.is_empty() {
+        let fields: Vec<String> = new.iter().map(|key| format!("status.{key}")).collect();
         tracing::error!(
             fields = fields.join(", "),
             "the CustomResourceDefinition {}.{} drops fields that muster writes: it is not muster's, or \
@@ -167,11 +152,6 @@ fn note_dropped(context: &Context, status: &Value, stored: &Value) {
             context.resource.group
         );
     }
-    *dropped = now;
-}
-
-fn lock(dropped: &Mutex<Map<String, Value>>) -> MutexGuard<'_, Map<String, Value>> {
-    dropped.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The API server validates the whole object, and the stored spec of this job is invalid: it rejects

@@ -2,7 +2,7 @@
 //! resource. Decides the order of starting and stopping; nothing about jobs.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
@@ -19,6 +19,7 @@ use crate::api::Api;
 use crate::args::Settings;
 use crate::cache::Cache;
 use crate::context::Context;
+use crate::dropped::Dropped;
 use crate::error::chain;
 use crate::fair_turns::FairTurns;
 use crate::lease::Lease;
@@ -201,7 +202,7 @@ impl Operator {
             priorities: Priorities::default(),
             turns: Arc::clone(turns),
             watch_lag_max: WATCH_LAG_MAX,
-            dropped: Mutex::default(),
+            dropped: Dropped::default(),
             clock: scope.clock,
             large_jobs: Arc::clone(large_jobs),
         }

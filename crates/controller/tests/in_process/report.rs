@@ -72,6 +72,35 @@ async fn c12_fields_that_the_definition_drops_are_not_written_again_and_again() 
     assert_eq!(log.lines("status.muster"), 1, "it is said once");
 }
 
+#[tokio::test(start_paused = true)]
+async fn c12_a_definition_that_was_repaired_is_noticed_without_a_restart() {
+    let mut cluster = Cluster::with_definition(all_run, &without(&["muster"]));
+    cluster.start_operator();
+    cluster.submit(mpi_job("one")).await;
+    cluster.until("one", "Running").await;
+    cluster.pass(90).await;
+    let definitions = kube::Api::<DynamicObject>::all_with(
+        cluster.client.clone(),
+        &kube::core::ApiResource {
+            group: "apiextensions.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "apiextensions.k8s.io/v1".to_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+            plural: "customresourcedefinitions".to_owned(),
+        },
+    );
+    let whole: Value = serde_saphyr::from_str(DEFINITION).expect("the definition is YAML");
+    let spec = json!({"spec": whole["spec"]});
+    cluster
+        .patch(&definitions, "mpijobs.kubeflow.org", spec)
+        .await;
+    // Nothing happens to the job: what it lacks is all that there is to write.
+    cluster.pass(900).await;
+    let job = cluster.jobs().get("one").await.expect("the job exists");
+    let muster = &job.data["status"]["muster"];
+    assert_eq!(muster["phase"], "Running", "{}", job.data["status"]);
+}
+
 /// A pod that takes this many of the node's 800 CPUs.
 fn filler(cpus: u32) -> Value {
     json!({
