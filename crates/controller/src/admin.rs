@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::cache::Cache;
@@ -24,12 +24,12 @@ use crate::metrics::{self, Metrics};
 /// A leader that has not renewed for this long is stuck.
 const RENEWAL_MAX: Duration = Duration::from_secs(35);
 /// A connection without a request is closed after this long.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection is closed after this long, whatever it does: somebody who reads one byte a minute must
 /// not keep it.
 const CONNECTION_MAX: Duration = Duration::from_secs(60);
 /// Connections to one port at once: the kubelet and a few scrapers need no more, and each costs memory
-/// and a file descriptor. More wait until one is closed.
+/// and a file descriptor.
 const CONNECTIONS_MAX: usize = 32;
 
 /// What the probes report.
@@ -129,11 +129,9 @@ async fn accept<F>(listener: TcpListener, answer: F)
 where
     F: Fn(&Request<Incoming>) -> Answer + Clone + Send + 'static,
 {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = Connections::default();
     loop {
-        let slot = Arc::clone(&slots).acquire_owned().await;
-        let slot = slot.expect("the semaphore is never closed");
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, client)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -146,13 +144,40 @@ where
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             match timeout(CONNECTION_MAX, connection).await {
                 Ok(Ok(())) | Err(_) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a probe's connection ended early"),
             }
-            drop(slot);
         });
+        connections.add(client.ip(), connection.abort_handle());
+    }
+}
+
+/// The connections to one port, oldest first. A new one is never refused and never waits, because it may
+/// be the kubelet's, which restarts an operator that does not answer: one of the address that has most is
+/// closed instead.
+#[derive(Default)]
+struct Connections(Vec<(IpAddr, AbortHandle)>);
+
+impl Connections {
+    fn add(&mut self, client: IpAddr, connection: AbortHandle) {
+        self.0.retain(|(_, connection)| !connection.is_finished());
+        if self.0.len() >= CONNECTIONS_MAX {
+            let (_, surplus) = self.0.remove(self.surplus());
+            surplus.abort();
+        }
+        self.0.push((client, connection));
+    }
+
+    /// The oldest of the address that has most.
+    fn surplus(&self) -> usize {
+        let of = |client: &IpAddr| self.0.iter().filter(|(other, _)| other == client).count();
+        let by_count = |(at, (client, _)): &(usize, &(IpAddr, AbortHandle))| {
+            (of(client), std::cmp::Reverse(*at))
+        };
+        let most = self.0.iter().enumerate().max_by_key(by_count);
+        most.map_or(0, |(at, _)| at)
     }
 }
 
@@ -239,10 +264,8 @@ mod tests {
         answer.lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Nobody who opens connections and says nothing makes the operator hold more than a few, and the
-    /// probes are answered again when those time out.
-    #[tokio::test]
-    async fn s09_silent_connections_are_few_and_do_not_stay() {
+    /// A port that answers probes.
+    async fn port() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -250,19 +273,52 @@ mod tests {
         tokio::spawn(accept(listener, move |request| {
             health_answer(&health, request)
         }));
+        address
+    }
+
+    /// The kubelet waits for a second, and restarts the operator after three failures.
+    #[tokio::test]
+    async fn s09_silent_connections_are_few_and_keep_no_probe_out() {
+        let address = port().await;
         let mut silent = Vec::new();
-        for _ in 0..CONNECTIONS_MAX {
+        for _ in 0..100 {
             silent.push(TcpStream::connect(address).await.expect("it listens"));
         }
-        let mut probe = TcpStream::connect(address).await.expect("it listens");
-        let late = timeout(Duration::from_millis(300), first_line(&mut probe)).await;
-        assert!(late.is_err(), "{late:?}");
-        silent.pop();
-        let mut answer = String::new();
-        let read = timeout(Duration::from_secs(5), probe.read_to_string(&mut answer)).await;
-        read.expect("a closed connection makes room")
-            .expect("the answer is text");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        for _ in 0..3 {
+            let mut probe = TcpStream::connect(address).await.expect("it listens");
+            let answer = timeout(Duration::from_secs(1), first_line(&mut probe)).await;
+            assert_eq!(answer.as_deref(), Ok("HTTP/1.1 200 OK"));
+        }
+        let mut closed = 0;
+        for stream in &mut silent {
+            let read = timeout(Duration::from_millis(10), stream.read(&mut [0])).await;
+            closed += usize::from(read.is_ok());
+        }
+        assert!(closed >= 100 - CONNECTIONS_MAX, "{closed} were closed");
+    }
+
+    #[tokio::test]
+    async fn s09_a_flood_from_one_address_closes_its_own_connections() {
+        let ip = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let mut connections = Connections::default();
+        let mut add = |client: IpAddr| {
+            let task = tokio::spawn(std::future::pending::<()>());
+            connections.add(client, task.abort_handle());
+        };
+        add(ip(1));
+        (0..CONNECTIONS_MAX * 3).for_each(|_| add(ip(9)));
+        add(ip(2));
+        let of = |client| {
+            connections
+                .0
+                .iter()
+                .filter(|(other, _)| *other == client)
+                .count()
+        };
+        assert_eq!(
+            [of(ip(1)), of(ip(2)), of(ip(9))],
+            [1, 1, CONNECTIONS_MAX - 2]
+        );
     }
 
     async fn ask(health: &Health, path: &str) -> (u16, String) {
