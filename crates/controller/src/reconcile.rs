@@ -176,8 +176,14 @@ async fn clean_up_deleted(
 ) -> Result<Option<Duration>, Error> {
     let Ok(wanted) = (dialect.lower)(whole) else {
         let remains = remains::remove_running(&context.cache, job.uid());
+        if remains.is_empty() {
+            return Ok(None);
+        }
         apply::apply(context, &context.owner(job), vec![remains]).await?; // client
-        return Ok(None);
+        // What was refused is due again later. If all was done, the next pass finds nothing to do.
+        let refusals = context.memory.with(job.uid(), |memory| memory.refusals());
+        let retry_at = refusals.iter().map(|refusal| refusal.retry_at).min();
+        return Ok(Some(retry_at.map_or(SOON, |at| until(at, context.now()))));
     };
     let converged = converge(context, dialect, &wanted, whole).await?; // client
     Ok(converged.requeue_after)

@@ -205,9 +205,8 @@ async fn c14_a_suspended_job_of_the_kubeflow_operator_keeps_its_transport() {
     assert!(keys[0].body.contains("theirs-ssh"), "{keys:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn c09_an_invalid_job_that_is_deleted_loses_its_pods() {
-    let mut cluster = Cluster::new(all_run);
+/// Deletes a job that became invalid and that a finalizer holds, and waits for its pods to go.
+async fn delete_invalid(cluster: &mut Cluster, fault: Option<(usize, Fault)>) {
     cluster.start_operator();
     let mut job = mpi_job("edited");
     job["metadata"]["finalizers"] = json!(["example.com/held"]);
@@ -217,6 +216,9 @@ async fn c09_an_invalid_job_that_is_deleted_loses_its_pods() {
     cluster.patch(&cluster.jobs(), "edited", patch).await;
     let told = |job: &DynamicObject| job.data["status"]["muster"]["reason"] == "Invalid";
     cluster.until_job("edited", "its errors", told).await;
+    if let Some((times, fault)) = fault {
+        cluster.faults.inject("DELETE", times, fault);
+    }
     cluster.delete(&cluster.jobs(), "edited").await;
     cluster
         .until_met("its pods to go", async || {
@@ -224,6 +226,24 @@ async fn c09_an_invalid_job_that_is_deleted_loses_its_pods() {
             pods.expect("pods are listed").items.is_empty()
         })
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c09_an_invalid_job_that_is_deleted_loses_its_pods() {
+    delete_invalid(&mut Cluster::new(all_run), None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c09_an_invalid_job_loses_its_pods_although_deletes_failed_at_first() {
+    for fault in [
+        Fault::Status(500, "InternalError", "etcd is slow"),
+        Fault::Status(403, "Forbidden", "a webhook says no"),
+    ] {
+        let mut cluster = Cluster::new(all_run);
+        delete_invalid(&mut cluster, Some((15, fault))).await;
+        let deletes = cluster.faults.calls("DELETE").len();
+        assert!(deletes < 40, "{deletes} tries");
+    }
 }
 
 #[tokio::test(start_paused = true)]
