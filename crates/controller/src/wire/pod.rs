@@ -1,5 +1,6 @@
 //! Pods. There are many, and they change often, so they are read directly into these types. The API
-//! server validates pods against the same types, so reading cannot fail for their shape.
+//! server validates pods against the same types, so reading cannot fail for their shape. It stores any
+//! number that fits its type, also a negative one.
 
 use contract::labels;
 use jiff::{SignedDuration, Timestamp};
@@ -51,7 +52,7 @@ struct Condition {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: Short,
-    restart_count: u32,
+    restart_count: i64,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
 }
@@ -200,7 +201,7 @@ impl IntoChild for Pod {
             hosts: metadata.hosts(),
             told_end: metadata.told_end(),
             restarts: containers(&status)
-                .map(|container| container.restart_count)
+                .map(|container| u32::try_from(container.restart_count).unwrap_or_default())
                 .sum(),
             more: more(status),
         };

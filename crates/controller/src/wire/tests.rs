@@ -251,3 +251,15 @@ fn s01c_no_text_of_others_is_kept_beyond_its_bound() {
     assert_eq!(pod.hosts, planner::Fingerprint::of(&huge));
     assert!(pod.told_end);
 }
+
+#[test]
+fn c11_a_pod_that_was_restarted_less_than_never_can_be_read() {
+    let counts = |count: i64| {
+        let status = json!({"containerStatuses": [{"name": "main", "restartCount": count}]});
+        pod(&json!({}), &status).1.restarts
+    };
+    assert_eq!(
+        [counts(-1), counts(i64::from(i32::MIN)), counts(2)],
+        [0, 0, 2]
+    );
+}
