@@ -239,12 +239,39 @@ fn host_uses() -> Vec<Use> {
         }),
         Use {
             what: "the host's network in an OpenMPI",
-            jobs: vec![openmpi(json!({"useHostNetwork": "TRUE"}))],
+            jobs: host_network([
+                json!(true),
+                json!("TRUE"),
+                json!(1),
+                json!(2),
+                json!(-1),
+                json!(0.5),
+            ]),
             refused: EDITOR,
             says: "muster-host-access",
             accepted: TRUSTED,
         },
+        Use {
+            what: "an OpenMPI without the host's network",
+            jobs: host_network([
+                json!(false),
+                json!("False"),
+                json!(0),
+                json!(0.0),
+                json!(null),
+                json!("null"),
+            ]),
+            refused: RUNNER,
+            says: "get the Secrets",
+            accepted: EDITOR,
+        },
     ]
+}
+
+/// All that the component takes for a truth value.
+fn host_network(values: [Value; 6]) -> Vec<Value> {
+    let job = |value| openmpi(json!({"useHostNetwork": value}));
+    values.map(job).into()
 }
 
 fn account_uses() -> Vec<Use> {

@@ -157,7 +157,8 @@ fn uses(specs: &str) -> String {
 }
 
 /// The part of a pod spec that parameters decide where there is no template. A parameter may be null, or
-/// the text `null`.
+/// the text `null`. Any number other than 0 is true, so the host's network is used unless the parameter
+/// says that it is not.
 fn of_parameters(object: &str) -> String {
     let text = |field: &str| {
         let given = format!("dyn({object}.spec.?{field}.orValue('null'))");
@@ -171,7 +172,7 @@ fn of_parameters(object: &str) -> String {
     format!(
         "dyn({{'volumes': dyn(dyn({object}.spec.?volumes.orValue([])) + {} + {}), \
          'serviceAccountName': dyn({account} == 'null' ? '' : {account}), \
-         'hostNetwork': dyn({network}.lowerAscii() in ['true', '1'])}})",
+         'hostNetwork': dyn(!({network}.lowerAscii() in ['false', '0', 'null']))}})",
         volume("secret"),
         volume("s3Secret"),
     )
