@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use contract::host_list::{self, ListedHost};
+use contract::host_list::{self, ListEntry, ListedHost};
 use contract::{env, files};
 use thiserror::Error;
 
@@ -44,8 +44,7 @@ pub(crate) enum HostsError {
 
 /// The workers of a list.
 pub(crate) fn parse(text: &str) -> Vec<Host> {
-    let host = |ListedHost { name, address }| Host { name, address };
-    host_list::read(text).into_iter().map(host).collect()
+    host_list::read(text).into_iter().map(Host::from).collect()
 }
 
 /// The list, and how long it will be.
@@ -55,6 +54,12 @@ pub(crate) struct Listing {
     pub(crate) hosts: Vec<Host>,
     /// By the list itself, else by the pod's environment.
     pub(crate) workers: Option<usize>,
+}
+
+impl From<ListedHost> for Host {
+    fn from(ListedHost { name, address }: ListedHost) -> Self {
+        Self { name, address }
+    }
 }
 
 impl Host {
@@ -89,10 +94,6 @@ impl Host {
         (port != 0).then_some(port)
     }
 
-    fn has_ip(&self, ip: IpAddr) -> bool {
-        self.ip().is_ok_and(|own| own == ip)
-    }
-
     /// The name up to its first dot.
     pub(crate) fn short_name(&self) -> &str {
         first_label(&self.name)
@@ -100,9 +101,22 @@ impl Host {
 }
 
 /// Whether another worker of the list has the same address.
-pub(crate) fn shares_address(hosts: &[Host], host: &Host) -> bool {
-    let ip = host.ip().ok();
-    ip.is_some_and(|ip| hosts.iter().any(|other| other != host && other.has_ip(ip)))
+pub(crate) fn shares_address(list: &str, host: &Host) -> bool {
+    let Ok(ip) = host.ip() else {
+        return false;
+    };
+    let mut is_shared = false;
+    host_list::visit(list, |entry| {
+        is_shared |= has_ip(&entry, ip) && !entry.is_called(&host.name);
+    });
+    is_shared
+}
+
+fn has_ip(entry: &ListEntry<'_>, ip: IpAddr) -> bool {
+    match entry {
+        ListEntry::Packed { address, .. } => *address == ip,
+        ListEntry::Line { .. } => Host::from(entry.spelled()).ip().is_ok_and(|own| own == ip),
+    }
 }
 
 /// Whether this is an address of this pod: on a node's network, a worker's address may be. Loopback does
@@ -115,19 +129,41 @@ fn first_label(name: &str) -> &str {
     name.split('.').next().unwrap_or_default()
 }
 
-/// Finds a worker by its name, a longer name whose first label it is, or its address.
-pub(crate) fn find<'h>(hosts: &'h [Host], wanted: &str) -> Result<Option<&'h Host>, HostsError> {
+/// Finds a worker by its name, a longer name whose first label it is, or its address. Spells out no other
+/// worker: at the start of a job, as many processes as it has workers do this at once.
+pub(crate) fn find(list: &str, wanted: &str) -> Result<Option<Host>, HostsError> {
+    let host = |entry: ListEntry<'_>| Host::from(entry.spelled());
     if let Ok(ip) = wanted.parse::<IpAddr>() {
-        let mut with_ip = hosts.iter().filter(|host| host.has_ip(ip));
-        let first = with_ip.next();
-        return match with_ip.next() {
-            Some(_) => Err(HostsError::Ambiguous(wanted.to_owned())),
-            None => Ok(first),
+        let (mut first, mut count) = (None, 0);
+        host_list::visit(list, |entry| {
+            if has_ip(&entry, ip) {
+                count += 1;
+                first.get_or_insert_with(|| host(entry));
+            }
+        });
+        return match count {
+            0 | 1 => Ok(first),
+            _ => Err(HostsError::Ambiguous(wanted.to_owned())),
         };
     }
-    let exact = hosts.iter().find(|host| host.name == wanted);
     let label = first_label(wanted);
-    Ok(exact.or_else(|| hosts.iter().find(|host| host.short_name() == label)))
+    let (mut exact, mut by_label) = (None, None);
+    host_list::visit(list, |entry| {
+        if exact.is_none() && entry.is_called(wanted) {
+            exact = Some(host(entry));
+        } else if by_label.is_none() && has_short_name(&entry, label) {
+            by_label = Some(host(entry));
+        }
+    });
+    Ok(exact.or(by_label))
+}
+
+fn has_short_name(entry: &ListEntry<'_>, label: &str) -> bool {
+    match entry {
+        ListEntry::Line { name, .. } => first_label(name) == label,
+        ListEntry::Packed { prefix, .. } if prefix.contains('.') => first_label(prefix) == label,
+        ListEntry::Packed { .. } => entry.is_called(label),
+    }
 }
 
 /// The list on disk.
@@ -142,32 +178,34 @@ impl HostsFile {
         Self { path }
     }
 
-    /// The workers that are listed now; none as long as the file does not exist.
-    pub(crate) fn read(&self) -> Vec<Host> {
-        self.listing().hosts
+    /// The list as it is now, to search in; empty as long as the file does not exist.
+    pub(crate) fn read(&self) -> String {
+        std::fs::read_to_string(&self.path).unwrap_or_default()
     }
 
-    /// The whole list as it is now.
+    /// The same, spelled out.
     pub(crate) fn listing(&self) -> Listing {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let text = self.read();
         Listing {
             hosts: parse(&text),
-            workers: host_list::read_workers(&text).or_else(settings::workers),
+            workers: workers(&text),
         }
     }
 
     /// Finds a worker. Waits for its line as long as the list is not complete.
     pub(crate) fn wait_for(&self, wanted: &str, until: Instant) -> Result<Host, HostsError> {
         loop {
-            let Listing { hosts, workers } = self.listing();
-            if let Some(host) = find(&hosts, wanted)? {
-                return Ok(host.clone());
+            let list = self.read();
+            if let Some(host) = find(&list, wanted)? {
+                return Ok(host);
             }
-            let complete = workers.is_some_and(|workers| hosts.len() >= workers);
+            let mut known = 0;
+            host_list::visit(&list, |_| known += 1);
+            let complete = workers(&list).is_some_and(|workers| known >= workers);
             if complete || Instant::now() >= until {
                 return Err(HostsError::Unknown {
                     name: wanted.to_owned(),
-                    known: hosts.len(),
+                    known,
                     file: self.path.display().to_string(),
                 });
             }
@@ -176,8 +214,15 @@ impl HostsFile {
     }
 }
 
+/// How many workers there will be.
+fn workers(list: &str) -> Option<usize> {
+    host_list::read_workers(list).or_else(settings::workers)
+}
+
 #[cfg(test)]
 mod tests {
+    use contract::host_list::ListedWorker;
+
     use super::*;
 
     const LIST: &str = "\
@@ -191,8 +236,7 @@ pi-worker-4 [fd00::4]:80
 half-written";
 
     fn address(wanted: &str) -> Option<String> {
-        let hosts = parse(LIST);
-        let host = find(&hosts, wanted).unwrap()?;
+        let host = find(LIST, wanted).unwrap()?;
         Some(host.socket_address(7077).unwrap().to_string())
     }
 
@@ -211,29 +255,96 @@ half-written";
 
     #[test]
     fn v02_a_worker_that_ended_has_no_address() {
-        let hosts = parse("w0 10.0.0.1\nw1 ended\nw2 ended\n");
+        let list = "w0 10.0.0.1\nw1 ended\nw2 ended\n";
+        let hosts = parse(list);
         let ended: Vec<_> = hosts.iter().map(Host::has_ended).collect();
         assert_eq!(ended, [false, true, true]);
         let error = hosts[1].socket_address(22).unwrap_err();
         assert_eq!(error, HostsError::Ended("w1".into()));
-        assert!(!shares_address(&hosts, &hosts[1]));
+        assert!(!shares_address(list, &hosts[1]));
     }
 
     #[test]
     fn a_shared_address_is_no_name() {
         let hosts = parse(LIST);
-        let error = find(&hosts, "10.1.0.6").unwrap_err();
+        let error = find(LIST, "10.1.0.6").unwrap_err();
         assert_eq!(error, HostsError::Ambiguous("10.1.0.6".into()));
-        let sharing: Vec<_> = hosts.iter().map(|h| shares_address(&hosts, h)).collect();
+        let sharing: Vec<_> = hosts.iter().map(|h| shares_address(LIST, h)).collect();
         assert_eq!(sharing, [false, true, true, false, false]);
     }
 
     #[test]
     fn names_in_the_list_may_be_long_and_exact_wins() {
-        let hosts = parse("w0.b 10.0.0.2\nw0.a 10.0.0.1\n");
-        let found = |name| find(&hosts, name).unwrap().unwrap().address.clone();
+        let list = "w0.b 10.0.0.2\nw0.a 10.0.0.1\n";
+        let found = |name| find(list, name).unwrap().unwrap().address;
         assert_eq!(found("w0.a"), "10.0.0.1");
         assert_eq!(found("w0"), "10.0.0.2");
+    }
+
+    /// A list that is packed; workers 3 and 4 share an address.
+    fn packed(workers: u32) -> String {
+        let address = |index: u32| IpAddr::from((0x0a00_0000 + index.max(4)).to_be_bytes());
+        let addresses: Vec<_> = (0..workers)
+            .map(|index| match index {
+                3 => address(4),
+                0..=2 => IpAddr::from([10, 9, 0, u8::try_from(index).unwrap()]),
+                _ => address(index),
+            })
+            .map(|address| address.to_string())
+            .collect();
+        let listed = (0..).zip(&addresses).map(|(index, address)| ListedWorker {
+            index,
+            address,
+            port: (index == 7).then_some(7078),
+        });
+        host_list::write(workers, "pi-worker-", &listed.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_packed_list_is_searched_as_a_list_of_lines_is() {
+        let list = packed(10_000);
+        assert!(list.len() < 100_000, "it is packed");
+        let hosts = parse(&list);
+        for index in [0, 1, 5, 7, 9_999] {
+            let (host, name) = (&hosts[index], format!("pi-worker-{index}"));
+            let ip = host.ip().unwrap().to_string();
+            for wanted in [name.clone(), format!("{name}.pi.ns.svc"), ip] {
+                assert_eq!(find(&list, &wanted).unwrap().as_ref(), Some(host));
+            }
+            assert!(!shares_address(&list, host));
+        }
+        for wanted in ["pi-worker-10000", "pi-worker-07", "pi-worker-", "10.9.0.3"] {
+            assert_eq!(find(&list, wanted).unwrap(), None, "{wanted}");
+        }
+        let shared = hosts[3].ip().unwrap().to_string();
+        assert_eq!(
+            find(&list, &shared).unwrap_err(),
+            HostsError::Ambiguous(shared)
+        );
+        assert!(shares_address(&list, &hosts[3]) && shares_address(&list, &hosts[4]));
+    }
+
+    /// Ten thousand processes do it at once, in one pod.
+    #[test]
+    fn c02_to_find_a_worker_is_not_to_write_down_all_of_them() {
+        let list = packed(10_000);
+        let shortest = |work: &dyn Fn()| {
+            let took = (0..9).map(|_| {
+                let begun = Instant::now();
+                work();
+                begun.elapsed()
+            });
+            took.min().unwrap()
+        };
+        let all = shortest(&|| assert_eq!(parse(&list).len(), 10_000));
+        let last = &parse(&list)[9_999];
+        let found = shortest(&|| assert_eq!(find(&list, &last.name).unwrap().as_ref(), Some(last)));
+        let shared = shortest(&|| assert!(!shares_address(&list, last)));
+        println!("all {all:?}, found {found:?}, shared {shared:?}");
+        assert!(
+            found * 2 < all && shared * 2 < all,
+            "{found:?}, {shared:?}, {all:?}"
+        );
     }
 
     #[test]

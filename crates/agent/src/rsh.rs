@@ -230,8 +230,8 @@ impl Shim {
 
 /// Workers that share an address are on one node's network, and so is a worker that has our address: all
 /// of them have that node's name. The launcher's name matters only if it runs ranks too.
-fn need_of_name(workers: &[Host], host: &Host) -> Option<Need> {
-    if hosts::shares_address(workers, host) {
+fn need_of_name(list: &str, host: &Host) -> Option<Need> {
+    if hosts::shares_address(list, host) {
         Some(Need::Needed)
     } else {
         let here = host.ip().is_ok_and(hosts::is_own);

@@ -100,6 +100,13 @@ pub fn bytes_max(workers: u32, prefix: &str) -> usize {
 /// written.
 pub fn read(text: &str) -> Vec<ListedHost> {
     let mut hosts = Vec::new();
+    visit(text, |entry| hosts.push(entry.spelled()));
+    hosts
+}
+
+/// Shows the workers of a list one by one, without spelling them out: every process that looks for one of
+/// ten thousand workers would otherwise write down all of them.
+pub fn visit(text: &str, mut visit: impl FnMut(ListEntry<'_>)) {
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
@@ -108,15 +115,71 @@ pub fn read(text: &str) -> Vec<ListedHost> {
         };
         match words.next() {
             Some(data) if first == PACKED_LINE.trim_end() => {
-                unpack(second, &base64::decode(data), &mut hosts);
+                unpack(second, &base64::decode(data), &mut visit);
             }
-            _ => hosts.push(ListedHost {
-                name: first.to_owned(),
-                address: second.to_owned(),
+            _ => visit(ListEntry::Line {
+                name: first,
+                address: second,
             }),
         }
     }
-    hosts
+}
+
+/// A worker, as it stands in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListEntry<'a> {
+    /// In a line of its own.
+    Line {
+        /// Name of its pod.
+        name: &'a str,
+        /// See [`ListedHost::address`].
+        address: &'a str,
+    },
+    /// In one line with others.
+    Packed {
+        /// What the names of all begin with.
+        prefix: &'a str,
+        /// What its own name ends with.
+        index: u32,
+        /// Where it is.
+        address: IpAddr,
+        /// The port of its agent; 0 for the usual one.
+        port: u16,
+    },
+}
+
+impl ListEntry<'_> {
+    /// As text.
+    pub fn spelled(&self) -> ListedHost {
+        match *self {
+            Self::Line { name, address } => ListedHost {
+                name: name.to_owned(),
+                address: address.to_owned(),
+            },
+            Self::Packed {
+                prefix,
+                index,
+                address,
+                port,
+            } => ListedHost {
+                name: format!("{prefix}{index}"),
+                address: spelled(&address.to_string(), (port != 0).then_some(port)),
+            },
+        }
+    }
+
+    /// This is the name of its pod.
+    pub fn is_called(&self, name: &str) -> bool {
+        match *self {
+            Self::Line { name: own, .. } => own == name,
+            Self::Packed { prefix, index, .. } => {
+                let digits = name.strip_prefix(prefix).unwrap_or_default();
+                let is_ours =
+                    digits == "0" || digits.starts_with(|first| matches!(first, '1'..='9'));
+                is_ours && digits.parse() == Ok(index)
+            }
+        }
+    }
 }
 
 /// How many workers there will be, by the first line.
@@ -197,20 +260,20 @@ impl Packer {
     }
 }
 
-fn unpack(prefix: &str, bytes: &[u8], hosts: &mut Vec<ListedHost>) {
+fn unpack(prefix: &str, bytes: &[u8], visit: &mut impl FnMut(ListEntry<'_>)) {
     let mut bytes = bytes.iter().copied();
     let mut before = Before::default();
     // What is cut off, or was never written by us, ends the list.
-    while let Some(host) = unpack_one(prefix, &mut bytes, &mut before) {
-        hosts.push(host);
+    while let Some(entry) = unpack_one(prefix, &mut bytes, &mut before) {
+        visit(entry);
     }
 }
 
-fn unpack_one(
-    prefix: &str,
+fn unpack_one<'a>(
+    prefix: &'a str,
     bytes: &mut impl Iterator<Item = u8>,
     before: &mut Before,
-) -> Option<ListedHost> {
+) -> Option<ListEntry<'a>> {
     let flags = bytes.next()?;
     if flags & HAS_GAP != 0 {
         let mut shift = 0;
@@ -239,11 +302,15 @@ fn unpack_one(
         true => IpAddr::from(before.ipv6),
         false => IpAddr::from(before.ipv4),
     };
-    let name = format!("{prefix}{}", before.next_index);
-    before.next_index = before.next_index.checked_add(1)?;
+    let index = before.next_index;
+    before.next_index = index.checked_add(1)?;
     before.ported(port);
-    let address = spelled(&address.to_string(), (port != 0).then_some(port));
-    Some(ListedHost { name, address })
+    Some(ListEntry::Packed {
+        prefix,
+        index,
+        address,
+        port,
+    })
 }
 
 #[cfg(test)]

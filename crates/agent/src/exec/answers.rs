@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whether it says hello. Where it cannot be asked, nothing is held against it.
 pub(super) fn answers(host: &str) -> bool {
-    let hosts = HostsFile::of_environment().read();
-    let (Ok(client), Ok(Some(host))) = (Client::new(), hosts::find(&hosts, host)) else {
+    let list = HostsFile::of_environment().read();
+    let (Ok(client), Ok(Some(host))) = (Client::new(), hosts::find(&list, host)) else {
         return true;
     };
     let Ok(address) = host.socket_address(settings::port()) else {

@@ -195,3 +195,27 @@ fn an_address_that_is_none_stands_as_it_is() {
     workers[4_999].1 = "node-7".to_owned();
     assert_eq!(read(&written(&workers)), expected(&workers));
 }
+
+#[test]
+fn a_worker_is_called_as_it_is_spelled_and_in_no_other_way() {
+    let packed = |index| ListEntry::Packed {
+        prefix: "pi-worker-",
+        index,
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+    };
+    for index in [0, 7, 10, u32::MAX] {
+        let entry = packed(index);
+        assert!(entry.is_called(&entry.spelled().name));
+        for other in [
+            "pi-worker-",
+            "pi-worker-+7",
+            "pi-worker-07",
+            "pi-worker-00",
+            "pi-worker-70",
+        ] {
+            assert!(!entry.is_called(other), "{entry:?} is not {other}");
+        }
+        assert!(!entry.is_called(&format!("{}.pi", entry.spelled().name)));
+    }
+}
