@@ -5,8 +5,9 @@
 mod callback_address;
 mod session;
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -68,6 +69,7 @@ impl Shim {
             ranks: [].into(),
             failed: Vec::new(),
             reports: 0,
+            news_bytes: 0,
         };
         Self {
             call,
@@ -104,7 +106,7 @@ impl Shim {
                 }
             };
             if is_news {
-                self.write();
+                self.write_with(SessionRecord::write_news);
             }
         });
         self.conclude(end)
@@ -211,16 +213,16 @@ impl Shim {
         if !matches!(self.record.state, State::Ended(_)) {
             self.record.state = state;
         }
-        self.write();
+        self.write_with(|record, directory| record.write(directory));
     }
 
     /// A record that cannot be written does not end the session.
-    fn write(&mut self) {
+    fn write_with(&mut self, write: impl FnOnce(&mut SessionRecord, &Path) -> io::Result<()>) {
         if self.record.caller.is_some_and(Caller::lives) {
             self.record.caller_seen = ticks_since_boot();
         }
         if let Some(directory) = &self.directory
-            && let Err(error) = self.record.write(directory)
+            && let Err(error) = write(&mut self.record, directory)
         {
             let directory = directory.display();
             print_error(&format!("cannot note the session in {directory}: {error}"));

@@ -50,6 +50,9 @@ pub(crate) struct SessionRecord {
     /// Reports of the worker that were heeded.
     #[serde(skip)]
     pub(crate) reports: u32,
+    /// What was written of them so far.
+    #[serde(skip)]
+    pub(crate) news_bytes: usize,
 }
 
 /// A rank that failed, and when the launcher's pod heard of it: what comes later is often an echo.
@@ -66,6 +69,8 @@ const SUFFIX: &str = "session";
 const RANKS_MAX: usize = 4096;
 /// Reports of one session that are heeded: a rank has few states, and each change writes the whole record.
 const REPORTS_MAX: u32 = 4 * 4096;
+/// What is written of one session's reports, all records together: a host with 800 ranks needs less.
+const NEWS_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 impl SessionRecord {
     /// What a worker says of a rank. Whether that is news; a worker that talks without end is not heard.
@@ -109,9 +114,24 @@ impl SessionRecord {
 
     /// Readers see the old file or the new one.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
+        self.replace(directory, &serde_json::to_vec(self)?)
+    }
+
+    /// The same, after a report of the worker. A worker that made us write too much is written of again
+    /// when its session ends.
+    pub(crate) fn write_news(&mut self, directory: &Path) -> io::Result<()> {
+        if self.news_bytes >= NEWS_BYTES_MAX {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(self)?;
+        self.news_bytes = self.news_bytes.saturating_add(text.len());
+        self.replace(directory, &text)
+    }
+
+    fn replace(&self, directory: &Path, text: &[u8]) -> io::Result<()> {
         let path = |suffix: &str| -> PathBuf { directory.join(format!("{}.{suffix}", self.shim)) };
         let draft = path("draft");
-        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::write(&draft, text)?;
         std::fs::rename(draft, path(SUFFIX))
     }
 
@@ -165,6 +185,7 @@ mod tests {
                 .into(),
                 failed: vec![Failed { at_ms: 7, rank: 3 }],
                 reports: 0,
+                news_bytes: 0,
             };
             record.write(directory.path()).unwrap();
             assert_eq!(SessionRecord::read_all(directory.path()), [record]);
@@ -193,6 +214,7 @@ mod tests {
             ranks: [].into(),
             failed: Vec::new(),
             reports: 0,
+            news_bytes: 0,
         }
     }
 
@@ -211,6 +233,36 @@ mod tests {
         assert_eq!(news.count(), REPORTS_MAX as usize);
         let counts = (0..1_000_000).filter(|turn| record.counted(Some(*turn)));
         assert_eq!(counts.count(), 0);
+    }
+
+    #[test]
+    fn s14_a_worker_that_reports_without_end_fills_no_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1.session");
+        let (mut record, mut written) = (running(), 0);
+        let ranks = u32::try_from(RANKS_MAX).unwrap();
+        for turn in 0..REPORTS_MAX {
+            let state = match turn / ranks % 2 {
+                0 => RankState::Running,
+                _ => RankState::InMpi,
+            };
+            assert!(record.saw(turn % ranks, state));
+            record.write_news(directory.path()).unwrap();
+            if let Ok(file) = std::fs::metadata(&path) {
+                written += usize::try_from(file.len()).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        let spare = 256 * 1024;
+        assert!(
+            (NEWS_BYTES_MAX..NEWS_BYTES_MAX + spare).contains(&written),
+            "{written} bytes"
+        );
+        record.write(directory.path()).unwrap();
+        let [last] = &SessionRecord::read_all(directory.path())[..] else {
+            panic!("one session has one record");
+        };
+        assert_eq!(last.ranks, record.ranks);
     }
 
     #[test]

@@ -103,6 +103,7 @@ mod tests {
             ranks: [].into(),
             failed: Vec::new(),
             reports: 0,
+            news_bytes: 0,
         }
     }
 

@@ -16,6 +16,7 @@ fn record(host: &str, state: State) -> SessionRecord {
         ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
         failed: Vec::new(),
         reports: 0,
+        news_bytes: 0,
     }
 }
 
