@@ -30,7 +30,7 @@ use crate::site::{EXEC, GangScheduler, Site, Transport};
 const KEYS_MIN: u32 = 256;
 /// Workers that have keys, at most, unless more were asked for: their keys must fit into one Secret.
 const KEYS_MAX: u32 = 10_000;
-/// Keys of a job with a deadline are valid until this long after it.
+/// Keys of a job with a deadline are valid until this long after the last moment at which it may end.
 const AFTER_DEADLINE_SECS: u64 = 3600;
 /// Keys of a job without a deadline are valid for a year.
 const YEAR_SECS: u64 = 365 * 24 * 3600;
@@ -258,11 +258,16 @@ impl Job {
 
     fn agent_keys(&self) -> Keys {
         let wanted = self.worker_count();
-        let deadline = self.limits().deadline_secs;
+        // Its workers may gather until the deadline, and its launcher then has as long again.
+        let ends_secs = self
+            .limits()
+            .deadline_secs
+            .map(|secs| secs.saturating_mul(2));
         Keys::Agent {
             worker: self.names.worker.clone(),
             workers: wanted.max(wanted.saturating_mul(4).clamp(KEYS_MIN, KEYS_MAX)),
-            valid_secs: deadline.map_or(YEAR_SECS, |secs| secs.saturating_add(AFTER_DEADLINE_SECS)),
+            valid_secs: ends_secs
+                .map_or(YEAR_SECS, |secs| secs.saturating_add(AFTER_DEADLINE_SECS)),
         }
     }
 

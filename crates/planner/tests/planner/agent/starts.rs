@@ -4,11 +4,11 @@ use planner::fixtures::{job, noon_and, world};
 use planner::job::RestartPolicy;
 use planner::observed::{Observed, PodPhase, Slot, Waiting};
 use planner::site::Transport;
-use planner::{Action, Fingerprint, Keys, Phase, Reason, Verdict, plan};
+use planner::{Action, Fingerprint, Keys, Kind, Phase, Reason, Verdict, plan};
 use serde_json::json;
 
 use super::{by_agent, by_ssh, launcher, variable, waiting};
-use crate::deeds;
+use crate::{created_one, deeds};
 
 #[test]
 fn a_launcher_is_told_once_where_all_its_workers_are() {
@@ -89,15 +89,26 @@ fn made_keys(world: &Observed) -> (String, Keys) {
     made.expect("the plan makes keys")
 }
 
+/// The keys' time begins before the workers are there. They may take as long as the job has, and the Job of
+/// the launcher then has as long again.
 #[test]
 fn s11_keys_are_valid_a_little_longer_than_the_job_may_run() {
-    let limited = job("demo").workers(1);
+    let limited = job("demo").workers(1).launcher_waits();
     let limited = limited.limited(|limits| limits.deadline_secs = Some(600));
-    let (_, keys) = made_keys(&by_agent(limited));
+    let world = by_agent(limited);
+    let (_, keys) = made_keys(&world);
     let Keys::Agent { valid_secs, .. } = keys else {
         panic!("{keys:?}");
     };
-    assert_eq!(valid_secs, 600 + 3600);
+    let late = world.settled().recorded().workers_ready();
+    let late = late.with(|world| world.now = noon_and(599));
+    let launcher = created_one(&plan(&late), Kind::Job, "demo-launcher");
+    let runs_secs = launcher["spec"]["activeDeadlineSeconds"].as_u64();
+    let ends = 599 + runs_secs.expect("the job has a deadline");
+    assert!(
+        (ends + 3600..ends + 3700).contains(&valid_secs),
+        "{valid_secs} s"
+    );
 }
 
 #[test]
