@@ -40,7 +40,7 @@ fn open_mpi(kernel: &str, ranks: u32, rank: &str) -> String {
 }
 
 #[test]
-fn every_rank_is_counted_however_short() {
+fn v05_every_rank_is_counted_however_short() {
     for kernel in KERNELS {
         let launch = launch("orted", &open_mpi(kernel, 16, "exit 0"));
         let verdict = verdict(&launch, "orted", 0);
@@ -50,7 +50,7 @@ fn every_rank_is_counted_however_short() {
 }
 
 #[test]
-fn the_rank_that_failed_is_named_with_its_exact_end() {
+fn v05_the_rank_that_failed_is_named_with_its_exact_end() {
     for kernel in KERNELS {
         for (end, exit, sentence) in [
             ("exit 66", 66, "rank 3 on worker w0 exited with code 66"),
@@ -89,7 +89,7 @@ fn a_rank_that_executes_forks_and_leaves_daemons_is_one_rank() {
 }
 
 #[test]
-fn a_daemon_that_runs_a_second_program_leaves_no_count() {
+fn v05_a_daemon_that_runs_a_second_program_leaves_no_count() {
     let spawned = "PMIX_NAMESPACE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 \
                    $OMPI_MCA_orte_fork_agent sh -c 'exit 0'\n";
     let launch = launch("orted", &(spawned.to_owned() + &open_mpi("", 2, "exit 0")));
@@ -100,7 +100,7 @@ fn a_daemon_that_runs_a_second_program_leaves_no_count() {
 
 /// It has nothing that could be put in front of a rank. One rank that is seen tells the number of all.
 #[test]
-fn ranks_of_hydra_are_counted_only_if_it_is_certain() {
+fn v05_ranks_of_hydra_are_counted_only_if_it_is_certain() {
     let hydra = |ranks: &str| {
         let script = format!("export PMI_RANK=0 MPI_LOCALNRANKS=3; {ranks}\n");
         let launch = launch("hydra_pmi_proxy", &script);
@@ -115,7 +115,7 @@ fn ranks_of_hydra_are_counted_only_if_it_is_certain() {
 }
 
 #[test]
-fn a_rank_of_hydra_that_is_seen_is_named_with_its_exact_end() {
+fn v05_a_rank_of_hydra_that_is_seen_is_named_with_its_exact_end() {
     let script = "MPI_LOCALNRANKS=1 PMI_RANK=3 sh -c 'sleep 1; exit 66'\n";
     let launch = launch("hydra_pmi_proxy", script);
     let verdict = verdict(&launch, "hydra_pmi_proxy", 66);

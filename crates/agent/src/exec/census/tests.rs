@@ -52,7 +52,7 @@ fn zero_is_believed_when_all_took_part_and_ended_well() {
 }
 
 #[test]
-fn ranks_are_counted_only_where_that_is_certain() {
+fn v05_ranks_are_counted_only_where_that_is_certain() {
     let with = |host: &str, rank_count, started| SessionRecord {
         rank_count,
         caller: Some(Caller { started, number: 7 }),
