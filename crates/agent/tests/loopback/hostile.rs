@@ -1,10 +1,15 @@
 //! Peers that are not the launcher, and peers that are broken.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use agent::frame::Frame;
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
 use super::raw_tls::{Shown, Tls, connect};
 use super::world::{Keys, Worker, World, text, wait_for, write_valid_until};
@@ -289,4 +294,73 @@ fn another_protocol_version_is_not_spoken_to() {
         assert_eq!(shaken.is_ok(), spoken, "{protocol}");
     }
     assert!(world.rsh(&["w0", "true"]).status.success());
+}
+
+/// What the other side says to a client that speaks this version of TLS alone.
+fn refusal_of(port: u16, version: &'static SupportedProtocolVersion) -> String {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let config = builder
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from("worker.muster").unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let error = client.complete_io(&mut socket).unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn a_client_of_tls_1_2_is_refused_for_its_version() {
+    let (world, worker) = world_with_worker();
+    let said = refusal_of(worker.port, &TLS12);
+    assert!(said.contains("ProtocolVersion"), "{said}");
+    let said = refusal_of(worker.port, &TLS13);
+    assert!(!said.contains("ProtocolVersion"), "{said}");
+    assert!(world.rsh(&["w0", "true"]).status.success());
+}
+
+/// Carries one connection to the port, and keeps all bytes of both directions.
+fn listened_to(port: u16) -> (u16, JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let carry = |mut from: TcpStream, mut to: TcpStream| {
+        let (mut heard, mut bytes) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            heard.extend(&bytes[..count]);
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+        heard
+    };
+    let listening = thread::spawn(move || {
+        let (launcher, _) = listener.accept().unwrap();
+        let worker = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let other = (launcher.try_clone().unwrap(), worker.try_clone().unwrap());
+        let answers = thread::spawn(move || carry(other.1, other.0));
+        [carry(launcher, worker), answers.join().unwrap()].concat()
+    });
+    (own, listening)
+}
+
+#[test]
+fn who_reads_the_network_reads_neither_commands_nor_their_output() {
+    let (world, worker) = world_with_worker();
+    let (port, listening) = listened_to(worker.port);
+    world.write_hosts(&[("w0", port)]);
+    let output = world.rsh(&["w0", "printf %s-%s con fidential"]);
+    assert_eq!(text(&output.stdout), "con-fidential");
+    let heard = listening.join().unwrap();
+    let has = |words: &str| {
+        heard
+            .windows(words.len())
+            .any(|part| part == words.as_bytes())
+    };
+    // The name of the protocol is said before anything is encrypted.
+    assert!(has(SPOKEN), "{} bytes", heard.len());
+    assert!(!has("printf") && !has("fidential"));
 }
