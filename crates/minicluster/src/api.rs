@@ -109,6 +109,17 @@ impl Call {
     pub(crate) fn not_found(&self) -> Refusal {
         Refusal::not_found(self.resource.of(), &self.name)
     }
+
+    /// The object has the name that the path has.
+    pub(crate) fn check_name(&self, named: &str) -> Result<(), Refusal> {
+        if named == self.name {
+            return Ok(());
+        }
+        Err(Refusal::bad_request(format!(
+            "the name of the object ({named}) does not match the name on the URL ({})",
+            self.name
+        )))
+    }
 }
 
 impl Server {
@@ -237,6 +248,12 @@ impl Server {
         Ok(call)
     }
 
+    /// The object that the request is about.
+    fn stored(&self, call: &Call) -> Result<Arc<Value>, Refusal> {
+        let object = self.store.get(&call.key()).cloned();
+        object.ok_or_else(|| call.not_found())
+    }
+
     fn dispatch(&mut self, method: &http::Method, call: &mut Call) -> Result<Outcome, Refusal> {
         if !call.sub.is_empty() && call.sub != "status" {
             return self.subresource(method, call);
@@ -247,13 +264,7 @@ impl Server {
         match (method.as_str(), call.name.is_empty()) {
             ("GET", true) if call.params.flag("watch") => self.watch(call),
             ("GET", true) => self.list(call),
-            ("GET", false) => {
-                let object = self
-                    .store
-                    .get(&call.key())
-                    .ok_or_else(|| call.not_found())?;
-                Ok(Outcome::Object(200, Arc::clone(object)))
-            }
+            ("GET", false) => Ok(Outcome::Object(200, self.stored(call)?)),
             ("POST", true) if call.resource.namespaced && call.namespace.is_empty() => {
                 Err(Refusal::method_not_allowed())
             }

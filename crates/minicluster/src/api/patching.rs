@@ -47,11 +47,7 @@ impl Server {
         }
         let patch: Value = serde_json::from_slice(&call.body)
             .map_err(|_| Refusal::bad_request("invalid JSON patch"))?;
-        let before = self
-            .store
-            .get(&call.key())
-            .cloned()
-            .ok_or_else(|| call.not_found())?;
+        let before = self.stored(call)?;
         let mut object = convert::from_stored(&call.resource, &before);
         match media.as_str() {
             "application/json-patch+json" => {
@@ -69,13 +65,7 @@ impl Server {
             _ => strategic::apply(&mut object, &patch, &call.resource.schema)
                 .map_err(Refusal::internal)?,
         }
-        let named = text(&object["metadata"]["name"]);
-        if named != call.name {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({named}) does not match the name on the URL ({})",
-                call.name
-            )));
-        }
+        call.check_name(text(&object["metadata"]["name"]))?;
         let patched = object.clone();
         let kind = call.resource.kind.clone();
         let object = self
@@ -189,11 +179,8 @@ impl Server {
             return Err(Refusal::bad_request("metadata.managedFields must be nil"));
         }
         let named = text(&config["metadata"]["name"]);
-        if !named.is_empty() && named != call.name {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({named}) does not match the name on the URL ({})",
-                call.name
-            )));
+        if !named.is_empty() {
+            call.check_name(named)?;
         }
         let schema = self.typed(&resource);
         let shown = format!(

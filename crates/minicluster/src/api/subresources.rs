@@ -32,25 +32,12 @@ impl Server {
                 let resource = Arc::clone(&call.resource);
                 let now = call.now;
                 self.delete_object(now, &resource, &call.key(), &Options::default())?;
-                Ok(Outcome::Plain(
-                    201,
-                    json!({
-                        "kind": "Status",
-                        "apiVersion": "v1",
-                        "metadata": {},
-                        "status": "Success",
-                        "code": 201,
-                    }),
-                ))
+                Ok(done())
             }
             ("PUT", "Namespace", "finalize") => {
                 let body = request::body(&call.body, &call.content_type, &call.resource.kind)?;
                 let key = call.key();
-                let before = self
-                    .store
-                    .get(&key)
-                    .cloned()
-                    .ok_or_else(|| call.not_found())?;
+                let before = self.stored(call)?;
                 let mut object = (*before).clone();
                 set_or_remove(
                     &mut object["spec"],
@@ -69,11 +56,7 @@ impl Server {
     }
 
     fn log(&self, call: &Call) -> Result<Outcome, Refusal> {
-        let pod = self
-            .store
-            .get(&call.key())
-            .cloned()
-            .ok_or_else(|| call.not_found())?;
+        let pod = self.stored(call)?;
         let container = log_container(call, &pod)?;
         let spec = &pod["spec"];
         if text(&spec["nodeName"]).is_empty() {
@@ -126,11 +109,7 @@ impl Server {
         }
         let node = text(&body["target"]["name"]).to_owned();
         let key = call.key();
-        let before = self
-            .store
-            .get(&key)
-            .cloned()
-            .ok_or_else(|| call.not_found())?;
+        let before = self.stored(call)?;
         if node.is_empty() {
             let cause = Cause::required("target.name", "");
             return Err(Refusal::invalid("", "Binding", &call.name, vec![cause]));
@@ -145,16 +124,7 @@ impl Server {
             return Err(Refusal::conflict(of, &call.name, &why));
         }
         self.bind_pod(call.now, &key, &before, &node);
-        Ok(Outcome::Plain(
-            201,
-            json!({
-                "kind": "Status",
-                "apiVersion": "v1",
-                "metadata": {},
-                "status": "Success",
-                "code": 201,
-            }),
-        ))
+        Ok(done())
     }
 
     /// Puts a pod on a node.
@@ -171,6 +141,18 @@ impl Server {
         crate::conditions::set(&mut object["status"], "PodScheduled", "True", None, &now);
         self.store.put(key, object);
     }
+}
+
+/// The answer to a request that left no object to show.
+fn done() -> Outcome {
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "code": 201,
+    });
+    Outcome::Plain(201, status)
 }
 
 /// The container that is meant: the named one, or the only one.

@@ -285,12 +285,7 @@ impl Server {
                 call.name
             )));
         }
-        if named != call.name {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({named}) does not match the name on the URL ({})",
-                call.name
-            )));
-        }
+        call.check_name(named)?;
         let Some(before) = self.store.get(&call.key()).cloned() else {
             let upsert = matches!(call.resource.kind.as_str(), "Lease" | "Event");
             if upsert && call.resource.custom.is_none() && call.sub.is_empty() {
