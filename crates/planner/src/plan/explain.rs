@@ -101,7 +101,6 @@ fn explanation(situation: &Situation<'_>) -> Explanation {
         }
         Phase::Finishing => ended(situation, clean_up(situation)),
         Phase::LauncherExited => ended(situation, WaitingOn::AnotherLauncher),
-        Phase::Blocked => blocked(situation),
         Phase::Deleting => plainly(WaitingOn::Departures, None, "the job is being deleted"),
         Phase::Suspended => {
             let own_launcher = observed.job.launcher.kind.is_pod();
@@ -113,11 +112,15 @@ fn explanation(situation: &Situation<'_>) -> Explanation {
             let message = format!("{} suspended", observed.job.owner.kind);
             (waiting_on, Some(Reason::Suspended), message)
         }
-        Phase::Preparing => plainly(
-            WaitingOn::Objects,
-            Some(Reason::Starting),
-            "its objects are being created",
-        ),
+        // The two phases differ in whether something blocks the job.
+        Phase::Blocked | Phase::Preparing => match &situation.block {
+            Some(block) => blocked(situation, block),
+            None => plainly(
+                WaitingOn::Objects,
+                Some(Reason::Starting),
+                "its objects are being created",
+            ),
+        },
         Phase::Gathering => gathering(situation),
         Phase::Launching => launching(situation),
         Phase::Running => plainly(WaitingOn::Program, None, "launcher and workers run"),
@@ -151,10 +154,9 @@ fn acceptance(refusal: &Refusal) -> WaitingOn {
     }
 }
 
-fn blocked(situation: &Situation<'_>) -> Explanation {
+fn blocked(situation: &Situation<'_>, block: &Block<'_>) -> Explanation {
     let job = &situation.observed.job;
-    let block = situation.block.as_ref();
-    match block.expect("a job is in the phase Blocked only where something blocks it") {
+    match block {
         Block::Name { kind, name } => {
             let message = format!(
                 "Resource \"{name}\" of Kind \"{}\" already exists and is not managed by {}",
