@@ -110,7 +110,6 @@ fn remove(entry: &Path) -> Result<()> {
         .with_context(|| format!("cannot remove {}", entry.display()))
 }
 
-/// All files below a directory.
 pub(crate) fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = || format!("cannot read {}", directory.display());
     let mut files = Vec::new();

@@ -131,7 +131,6 @@ impl Backend {
         }
     }
 
-    /// Pods of a job.
     pub(crate) async fn pods(&self, job: JobView<'_>) -> Result<Vec<Value>> {
         match &self.source {
             Source::Live(client) => {

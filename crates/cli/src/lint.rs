@@ -202,7 +202,6 @@ fn pointer(path: &str) -> String {
     pointer
 }
 
-/// A string value at a pointer.
 fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object
         .pointer(pointer)

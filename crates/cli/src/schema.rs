@@ -21,7 +21,6 @@ pub(crate) fn definitions() -> &'static [Value] {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema(&'static Value);
 
-/// The schema of a version of a kind.
 pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<Schema> {
     let definition = PARSED.iter().find(|definition| {
         definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == kind

@@ -85,7 +85,6 @@ impl Reader {
             .map(str::to_owned)
     }
 
-    /// A boolean.
     pub(crate) fn boolean(&mut self, place: &Place<'_>) -> Option<bool> {
         self.shaped(place, "true or false", Value::as_bool)
     }
@@ -109,7 +108,6 @@ impl Reader {
         self.integer(place, i32::MAX.into())
     }
 
-    /// An object.
     pub(crate) fn object<'v>(&mut self, place: &Place<'v>) -> Option<&'v Map<String, Value>> {
         self.shaped(place, "an object", Value::as_object)
     }
@@ -121,7 +119,6 @@ impl Reader {
         place
     }
 
-    /// A list.
     pub(crate) fn list<'v>(&mut self, place: &Place<'v>) -> Option<&'v Vec<Value>> {
         self.shaped(place, "a list", Value::as_array)
     }

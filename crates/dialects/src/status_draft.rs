@@ -44,9 +44,7 @@ pub(crate) struct StatusDraft<'a> {
     pub(crate) now: Timestamp,
     /// The status to write, without conditions and `muster`; first the stored one.
     pub(crate) status: Map<String, Value>,
-    /// Its conditions.
     pub(crate) conditions: Conditions,
-    /// Its `muster`.
     pub(crate) muster: Value,
     /// `muster` as stored, or null.
     pub(crate) stored_muster: &'a Value,

@@ -123,7 +123,6 @@ impl Call {
 }
 
 impl Server {
-    /// Answers a request.
     pub(crate) fn answer(&mut self, now: Timestamp, request: http::Request<Vec<u8>>) -> Answer {
         let path = request.uri().path().to_owned();
         if let Some(answer) = self.answer_about_api(&path, &request) {

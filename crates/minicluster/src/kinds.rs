@@ -12,7 +12,6 @@ use crate::schema::Schema;
 use crate::schema::rules::Rules;
 use crate::store::KindId;
 
-/// All kinds.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     served: BTreeMap<(String, String, String), Arc<Resource>>,

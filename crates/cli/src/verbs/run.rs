@@ -344,7 +344,6 @@ fn install_advice(program: &str) -> &'static str {
     }
 }
 
-/// Settings of the runner.
 pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> Result<Settings> {
     let (isolation, refusal) = host::isolation()?;
     if isolation == Isolation::Bare {

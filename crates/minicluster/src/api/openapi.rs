@@ -37,7 +37,6 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-/// The document of a group and version.
 pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let resources: Vec<&Resource> = kinds
         .all()

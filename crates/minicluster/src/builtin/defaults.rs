@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::value::{fill, items, text};
 
-/// A Pod.
 pub(crate) fn pod(object: &mut Value) {
     let ip = object["status"]["podIP"].clone();
     if !ip.is_null() {

@@ -11,7 +11,6 @@ use crate::schema::format;
 use crate::status::Cause;
 use crate::value::{items, text};
 
-/// A Pod.
 pub(crate) fn validate(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     match before {
         None => validate_spec(&object["spec"], "spec", causes),

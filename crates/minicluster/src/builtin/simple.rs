@@ -9,7 +9,6 @@ use super::{defaults, pod};
 use crate::status::Cause;
 use crate::value::{fill, items, text};
 
-/// A StatefulSet.
 pub(crate) fn default_stateful_set(object: &mut Value) {
     let spec = &mut object["spec"];
     fill(spec, "podManagementPolicy", "OrderedReady");
@@ -33,7 +32,6 @@ pub(crate) fn default_stateful_set(object: &mut Value) {
     fill(&mut object["status"], "availableReplicas", 0);
 }
 
-/// A StatefulSet.
 pub(crate) fn validate_stateful_set(
     object: &Value,
     before: Option<&Value>,
@@ -79,7 +77,6 @@ pub(crate) fn validate_stateful_set(
     }
 }
 
-/// A Namespace.
 pub(crate) fn default_namespace(object: &mut Value) {
     let name = object["metadata"]["name"].clone();
     if !text(&name).is_empty() {
@@ -166,13 +163,11 @@ fn validate_immutable(
     }
 }
 
-/// A ConfigMap.
 pub(crate) fn validate_config_map(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     validate_keys(object, &["data", "binaryData"], causes);
     validate_immutable(object, before, &["data", "binaryData"], causes);
 }
 
-/// A Secret.
 pub(crate) fn validate_secret(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     validate_keys(object, &["data"], causes);
     validate_immutable(object, before, &["data"], causes);
@@ -187,7 +182,6 @@ pub(crate) fn validate_secret(object: &Value, before: Option<&Value>, causes: &m
     }
 }
 
-/// A RoleBinding or ClusterRoleBinding.
 pub(crate) fn default_binding(object: &mut Value) {
     if object["roleRef"].is_object() {
         fill(
@@ -204,7 +198,6 @@ pub(crate) fn default_binding(object: &mut Value) {
     }
 }
 
-/// A RoleBinding or ClusterRoleBinding.
 pub(crate) fn validate_binding(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     let role = &object["roleRef"];
     let kinds = [json!("ClusterRole"), json!("Role")];
@@ -235,13 +228,11 @@ pub(crate) fn validate_binding(object: &Value, before: Option<&Value>, causes: &
     }
 }
 
-/// A PriorityClass.
 pub(crate) fn default_priority_class(object: &mut Value) {
     fill(object, "preemptionPolicy", "PreemptLowerPriority");
     fill(object, "value", 0);
 }
 
-/// A PriorityClass.
 pub(crate) fn validate_priority_class(
     object: &Value,
     before: Option<&Value>,
@@ -257,7 +248,6 @@ pub(crate) fn validate_priority_class(
     }
 }
 
-/// A Lease.
 pub(crate) fn validate_lease(object: &Value, causes: &mut Vec<Cause>) {
     let spec = &object["spec"];
     for (field, least) in [("leaseDurationSeconds", 1), ("leaseTransitions", 0)] {
@@ -278,7 +268,6 @@ fn list_mut<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v 
     list.into_iter().flatten()
 }
 
-/// A NetworkPolicy.
 pub(crate) fn default_network_policy(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
         return;

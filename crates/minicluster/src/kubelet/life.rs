@@ -42,7 +42,6 @@ pub(crate) enum State {
     Ended(End),
 }
 
-/// A container.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     pub(crate) name: String,

@@ -10,12 +10,10 @@ use crate::job::{Account, AccountRule, Job};
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// The ServiceAccount.
 pub(crate) fn service_account(job: &Job, account: &Account) -> Object {
     child(job, Kind::ServiceAccount, "v1", &account.name, json!({}))
 }
 
-/// The Role.
 pub(crate) fn role(job: &Job, account: &Account) -> Object {
     let body = json!({"rules": rules(account)});
     child(job, Kind::Role, RBAC_VERSION, &account.name, body)
@@ -44,7 +42,6 @@ fn rule(given: &AccountRule) -> Value {
     rule
 }
 
-/// The RoleBinding.
 pub(crate) fn binding(job: &Job, account: &Account) -> Object {
     let body = json!({
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": account.name},

@@ -21,7 +21,6 @@ const T9K: &str = "t9k-scheduler";
 const T9K_GROUP_LABEL: &str = "scheduler.tensorstack.dev/group-name";
 const T9K_QUEUE_LABEL: &str = "scheduler.tensorstack.dev/queue";
 
-/// The group.
 pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
     let api_version = match scheduler {
         GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",

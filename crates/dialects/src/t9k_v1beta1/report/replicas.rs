@@ -105,7 +105,6 @@ pub(super) fn write(draft: &mut StatusDraft<'_>, planned: &Status) {
     draft.insert("aggregate", counts);
 }
 
-/// The pod has failed.
 pub(super) fn has_failed(pod: &PodNote) -> bool {
     pod.phase == PodPhase::Failed
 }
