@@ -41,8 +41,22 @@ pub(crate) fn launcher(job: &MpiJob, policies: &[&str], errors: &mut Vec<FieldEr
     }
 }
 
+/// The workers' entry, with at least so many replicas.
+pub(crate) fn workers(job: &MpiJob, least: i64, policies: &[&str], errors: &mut Vec<FieldError>) {
+    let Some(worker) = worker(job) else {
+        return;
+    };
+    let path = format!("spec.mpiReplicaSpecs[{WORKER}]");
+    replica_spec(worker, &path, policies, errors);
+    if let Some(count) = worker.replicas.filter(|count| *count < least) {
+        let detail = format!("must be greater than or equal to {least}");
+        let path = format!("{path}.replicas");
+        errors.push(FieldError::invalid(&path, &count.into(), &detail));
+    }
+}
+
 /// One entry of `mpiReplicaSpecs`.
-pub(crate) fn replica_spec(
+fn replica_spec(
     replica: &ReplicaSpec,
     path: &str,
     policies: &[&str],

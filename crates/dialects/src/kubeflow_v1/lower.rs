@@ -17,7 +17,7 @@ use super::defaults;
 use super::types::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::FieldError;
-use crate::kubeflow::checks::{self, worker};
+use crate::kubeflow::checks;
 use crate::kubeflow::hub::{self, Replicas, Version};
 use crate::muster_fields::within;
 use crate::template::containers;
@@ -42,7 +42,7 @@ pub(super) fn validate(job: &MpiJob) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_name(job, &mut errors);
     checks::launcher(job, &RESTART_POLICIES, &mut errors);
-    check_worker(job, &mut errors);
+    checks::workers(job, 0, &RESTART_POLICIES, &mut errors);
     check_containers(job, &mut errors);
     checks::spec(job, &MANAGED_BY_VALUES, &mut errors);
     checks::stricter(job, &mut errors);
@@ -63,19 +63,6 @@ fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
         return;
     };
     errors.push(FieldError::invalid("metadata.name", &name.into(), problem));
-}
-
-fn check_worker(job: &MpiJob, errors: &mut Vec<FieldError>) {
-    let Some(worker) = worker(job) else {
-        return;
-    };
-    let path = format!("spec.mpiReplicaSpecs[{WORKER}]");
-    checks::replica_spec(worker, &path, &RESTART_POLICIES, errors);
-    if let Some(count) = worker.replicas.filter(|count| *count < 0) {
-        let detail = "must be greater than or equal to 0";
-        let path = format!("{path}.replicas");
-        errors.push(FieldError::invalid(&path, &count.into(), detail));
-    }
 }
 
 /// v1's own controller looks for these itself.

@@ -12,7 +12,7 @@ use planner::site::Transport;
 use serde_json::Value;
 
 use super::defaults;
-use super::types::{MpiJob, WORKER};
+use super::types::MpiJob;
 use super::{MANAGED_BY_US, MANAGED_BY_VALUES};
 use crate::kubeflow::checks::{self, worker};
 use crate::kubeflow::hub::{self, Replicas, Version};
@@ -42,7 +42,7 @@ pub fn validate(job: &MpiJob) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_name(job, &mut errors);
     checks::launcher(job, &RESTART_POLICIES, &mut errors);
-    check_worker(job, &mut errors);
+    checks::workers(job, 1, &RESTART_POLICIES, &mut errors);
     checks::spec(job, &MANAGED_BY_VALUES, &mut errors);
     checks::stricter(job, &mut errors);
     errors
@@ -66,19 +66,6 @@ fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
             &name.as_str().into(),
             &detail,
         ));
-    }
-}
-
-fn check_worker(job: &MpiJob, errors: &mut Vec<FieldError>) {
-    let Some(worker) = worker(job) else {
-        return;
-    };
-    let path = format!("spec.mpiReplicaSpecs[{WORKER}]");
-    checks::replica_spec(worker, &path, &RESTART_POLICIES, errors);
-    if let Some(count) = worker.replicas.filter(|count| *count <= 0) {
-        let detail = "must be greater than or equal to 1";
-        let path = format!("{path}.replicas");
-        errors.push(FieldError::invalid(&path, &count.into(), detail));
     }
 }
 
