@@ -74,6 +74,7 @@ async fn c10_a_pod_that_is_asked_for_after_a_relist_wakes_its_job() {
     );
 }
 
+/// No list of ours asks for `resourceVersion=0` any more. This fails if one does again.
 #[tokio::test(start_paused = true)]
 async fn c11_absence_in_a_list_that_may_be_old_proves_nothing() {
     let definition = include_str!("../../../../deploy/crds/muster.dev_openmpis.yaml");
