@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use planner::job::Owner;
-use planner::{Action, Keys, Kind, Object, WorkerBatch};
+use planner::{Action, Keys, Kind, Object, WorkerBatch, WorkerSelection};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -162,11 +162,9 @@ impl Applier<'_> {
                 merge,
             } => self.patch(&kind, &name, &uid, subresource, merge).await,
             Action::Delete { kind, name, uid } => self.delete(&kind, &name, &uid).await,
-            Action::DeleteWorkers {
-                labels,
-                fields,
-                names,
-            } => self.delete_workers(&labels, &fields, &names).await,
+            Action::DeleteWorkers { selection, names } => {
+                self.delete_workers(&selection, &names).await
+            }
             Action::DeleteJob { uid } => self.delete_job(&uid).await,
         };
         done.map_err(|source| Error::Apply { what, source })
@@ -253,10 +251,10 @@ impl Applier<'_> {
 
     async fn delete_workers(
         &self,
-        labels: &str,
-        fields: &str,
+        selection: &WorkerSelection,
         names: &[String],
     ) -> Result<Applied, ApiError> {
+        let (labels, fields) = (&selection.labels(), selection.fields());
         let resource = wire::resource(&Kind::Pod);
         let target = self.lookup.target(&resource, "");
         let mut page = String::new();
@@ -380,7 +378,9 @@ fn describe(action: &Action) -> String {
         Action::CreateWorkers(_) => "creating workers".to_owned(),
         Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
-        Action::DeleteWorkers { labels, .. } => format!("deleting the pods {labels}"),
+        Action::DeleteWorkers { selection, .. } => {
+            format!("deleting the pods {}", selection.labels())
+        }
         Action::DeleteJob { .. } => "deleting the job after its time to live".to_owned(),
     }
 }

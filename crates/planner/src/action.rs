@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::keys::Keys;
 use crate::site::GangScheduler;
 use crate::worker_batch::WorkerBatch;
+use crate::worker_selection::WorkerSelection;
 
 /// One change to bring about, as one request.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,12 +44,10 @@ pub enum Action {
         /// The delete applies to this very object only.
         uid: String,
     },
-    /// Delete the job's workers in one request.
+    /// Delete workers of the job in one request.
     DeleteWorkers {
-        /// Label selector; names the job's UID.
-        labels: String,
-        /// Field selector, or empty for all.
-        fields: String,
+        /// What the request reaches.
+        selection: WorkerSelection,
         /// The pods that are meant, all of them ours.
         names: Vec<String>,
     },

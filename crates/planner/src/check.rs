@@ -13,6 +13,7 @@ use crate::phase::Phase;
 use crate::plan::Plan;
 use crate::waiting_on::WaitingOn;
 use crate::worker_batch::WorkerBatch;
+use crate::worker_selection::WorkerSelection;
 
 /// Every law that the plan breaks, as a sentence.
 pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
@@ -59,8 +60,8 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                     removed(observed, [name].into_iter(), &mut found);
                 }
             }
-            Action::DeleteWorkers { labels, names, .. } => {
-                collected(observed, &known, labels, names, &mut found);
+            Action::DeleteWorkers { selection, names } => {
+                collected(observed, &known, selection, names, &mut found);
                 removed(observed, names.iter(), &mut found);
             }
             Action::DeleteJob { uid } => ended(observed, uid, &mut found),
@@ -303,15 +304,15 @@ fn gate_open(observed: &Observed) -> bool {
             >= wanted
 }
 
-/// A collection delete names the job's UID and means only pods of ours.
+/// A collection delete names the job's UID, means only pods of ours, and reaches no others.
 fn collected(
     observed: &Observed,
     known: &Known<'_>,
-    labels: &str,
+    selection: &WorkerSelection,
     names: &[String],
     found: &mut Vec<String>,
 ) {
-    if !labels.contains(observed.job.owner.uid.as_str()) {
+    if selection.job_uid != observed.job.owner.uid {
         found.push("a collection is deleted that is not selected by the job's UID".to_owned());
     }
     if observed.foreign_in_selection {
@@ -320,6 +321,16 @@ fn collected(
     for name in names {
         if !known.workers.contains(name.as_str()) {
             found.push(format!("pod {name} is deleted but is not ours"));
+        }
+    }
+    let meant: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let staying = observed.workers.iter().filter(|pod| !pod.deleting);
+    for pod in staying.filter(|pod| pod.is_in(selection)) {
+        if !meant.contains(pod.name.as_str()) {
+            let name = &pod.name;
+            found.push(format!(
+                "pod {name} is in a collection that does not mean it"
+            ));
         }
     }
 }

@@ -281,6 +281,7 @@ pub fn pod(name: &str) -> Pod {
         name: name.to_owned(),
         uid: format!("uid-{name}"),
         labelled: true,
+        replica_index: name.rsplit('-').next().and_then(|index| index.parse().ok()),
         created_at: noon(),
         deleting: false,
         stopped: false,

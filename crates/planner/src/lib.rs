@@ -28,6 +28,7 @@ mod takeover;
 pub mod text;
 mod waiting_on;
 mod worker_batch;
+mod worker_selection;
 
 pub use action::{Action, Kind, Object};
 pub use contract::Reason;
@@ -43,3 +44,4 @@ pub use status::{Count, PodNote, Status};
 pub use takeover::taken_over;
 pub use waiting_on::WaitingOn;
 pub use worker_batch::WorkerBatch;
+pub use worker_selection::WorkerSelection;

@@ -13,6 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::job::Job;
 use crate::recorded::Recorded;
 use crate::site::Site;
+use crate::worker_selection::WorkerSelection;
 
 /// One look at one job.
 #[derive(Clone, Debug, PartialEq)]
@@ -296,6 +297,8 @@ pub struct Pod {
     pub uid: String,
     /// It carries the job's UID as a label, so that a collection delete reaches it.
     pub labelled: bool,
+    /// Its place among the job's hosts, by label. Users may change labels.
+    pub replica_index: Option<i64>,
     /// When it was made.
     pub created_at: Timestamp,
     /// It is being deleted.
@@ -329,6 +332,16 @@ pub struct Pod {
     pub finished_at: Option<Timestamp>,
     /// How its first failed container ended; in a pod that goes on, before it was started again.
     pub exit: Option<Exit>,
+}
+
+impl Pod {
+    /// A request for this selection of its job's workers reaches it.
+    pub fn is_in(&self, selection: &WorkerSelection) -> bool {
+        let is_above = |index| self.replica_index.is_some_and(|own| own > index);
+        self.labelled
+            && !(selection.is_unfinished && self.phase.is_over())
+            && selection.above.is_none_or(is_above)
+    }
 }
 
 /// `status.phase` of a pod.

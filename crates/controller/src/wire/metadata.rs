@@ -43,6 +43,7 @@ struct Labels {
     job_name: Option<Short>,
     job_uid: Option<Short>,
     role: Option<Short>,
+    replica_index: Option<i64>,
     operator: bool,
     managed_by: bool,
 }
@@ -87,6 +88,11 @@ impl Metadata {
     /// Its role, by label.
     pub(super) fn role(&self) -> Option<&str> {
         self.labels.as_ref()?.role.as_ref().map(Bounded::as_str)
+    }
+
+    /// Its place among the hosts of its job, by label.
+    pub(super) fn replica_index(&self) -> Option<i64> {
+        self.labels.as_ref()?.replica_index
     }
 
     /// It has the label that our watch selects by.
@@ -191,6 +197,7 @@ enum Key {
     JobName,
     JobUid,
     Role,
+    ReplicaIndex,
     Operator,
     ManagedBy,
     Hosts,
@@ -205,6 +212,7 @@ impl<'de> Deserialize<'de> for Key {
             labels::JOB_NAME_LABEL => Self::JobName,
             labels::JOB_UID_LABEL => Self::JobUid,
             labels::JOB_ROLE_LABEL => Self::Role,
+            labels::REPLICA_INDEX_LABEL => Self::ReplicaIndex,
             labels::OPERATOR_NAME_LABEL => Self::Operator,
             labels::MANAGED_BY_LABEL => Self::ManagedBy,
             labels::HOSTS_ANNOTATION => Self::Hosts,
@@ -226,6 +234,7 @@ impl Selected for Labels {
             Key::JobName => self.job_name = Some(map.next_value()?),
             Key::JobUid => self.job_uid = Some(map.next_value()?),
             Key::Role => self.role = Some(map.next_value()?),
+            Key::ReplicaIndex => self.replica_index = map.next_value::<Short>()?.0.parse().ok(),
             Key::Operator => {
                 self.operator = map.next_value::<Short>()?.0 == labels::OPERATOR_NAME;
             }

@@ -93,6 +93,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodFacts {
     pub(crate) role: Role,
+    replica_index: Option<i64>,
     phase: PodPhase,
     begun: bool,
     ready: bool,
@@ -153,6 +154,7 @@ impl PodFacts {
                     .job_label
                     .as_deref()
                     .is_some_and(|uid| child.is_owned_by(uid)),
+            replica_index: self.replica_index,
             created_at: self.created_at,
             deleting: self.deleting || delete_requested,
             stopped: self.stopped,
@@ -190,6 +192,7 @@ impl IntoChild for Pod {
         let begun = containers(&status).any(has_begun);
         let facts = PodFacts {
             role,
+            replica_index: metadata.replica_index(),
             phase: phase(status.phase.as_ref().map(Short::as_str)),
             begun,
             ready: status.conditions.iter().flatten().any(ready),

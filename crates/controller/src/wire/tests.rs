@@ -43,6 +43,7 @@ fn a_child_is_known_by_its_controller_and_its_label() {
     let labels = json!({"labels": {
         "muster.dev/job-uid": "job-1",
         "training.kubeflow.org/job-role": "worker",
+        "training.kubeflow.org/replica-index": "7",
         "training.kubeflow.org/operator-name": "mpi-operator",
     }});
     let (child, pod) = pod(&labels, &json!({"phase": "Running"}));
@@ -51,6 +52,7 @@ fn a_child_is_known_by_its_controller_and_its_label() {
     assert!(child.is_owned_by("job-1") && !child.is_owned_by("o1"));
     assert_eq!(child.job(), Some(ObjectKey::new("team-a", "ring")));
     assert!(child.has_watch_label && pod.labelled);
+    assert_eq!(pod.replica_index, Some(7));
     assert_eq!(
         child.facts.pod().map(|facts| facts.role),
         Some(Role::Worker)

@@ -48,13 +48,17 @@ fn is_waiting(observed: &Observed, kind: &Kind) -> bool {
 
 /// The action was not just refused.
 pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
+    let collection;
     let (kind, name) = match action {
         Action::Create(object) | Action::CreateKey { secret: object, .. } => {
             return !is_waiting(observed, &object.kind);
         }
         Action::CreateWorkers(_) => return !is_waiting(observed, &Kind::Pod),
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
-        Action::DeleteWorkers { labels, .. } => (&Kind::Pod, labels),
+        Action::DeleteWorkers { selection, .. } => {
+            collection = selection.labels();
+            (&Kind::Pod, &collection)
+        }
         Action::DeleteJob { .. } => return true,
     };
     let mut refused = observed.refused.iter();

@@ -26,20 +26,15 @@ fn nothing_means_nothing() {
 fn all_takes_every_worker_in_one_request() {
     let plan = plan(&over(CleanUp::All));
     assert_eq!(plan.steps.concat().len(), 1);
-    let Action::DeleteWorkers {
-        labels,
-        fields,
-        names,
-    } = &plan.steps[0][0]
-    else {
+    let Action::DeleteWorkers { selection, names } = &plan.steps[0][0] else {
         panic!("not a collection: {:?}", deeds(&plan))
     };
     assert_eq!(
-        labels,
+        selection.labels(),
         "training.kubeflow.org/operator-name=mpi-operator,muster.dev/job-uid=uid-demo,\
          training.kubeflow.org/job-role=worker"
     );
-    assert_eq!(fields, "");
+    assert_eq!(selection.fields(), "");
     assert_eq!(names.len(), 8);
 }
 
@@ -51,9 +46,10 @@ fn running_leaves_workers_that_ended() {
         world.workers[2].phase = PodPhase::Pending;
     });
     let plan = plan(&mixed);
-    let Action::DeleteWorkers { fields, names, .. } = &plan.steps[0][0] else {
+    let Action::DeleteWorkers { selection, names } = &plan.steps[0][0] else {
         panic!("not a collection: {:?}", deeds(&plan))
     };
+    let fields = selection.fields();
     assert_eq!(fields, "status.phase!=Succeeded,status.phase!=Failed");
     assert_eq!(names.len(), 6);
     assert!(!names.contains(&"demo-worker-0".to_owned()));
@@ -126,12 +122,12 @@ fn a_finished_job_ignores_suspension_and_scaling() {
 #[test]
 fn a_refused_clean_up_is_not_repeated_before_its_time() {
     let dirty = over(CleanUp::All);
-    let Action::DeleteWorkers { labels, .. } = &plan(&dirty).steps[0][0] else {
+    let Action::DeleteWorkers { selection, .. } = &plan(&dirty).steps[0][0] else {
         panic!("one")
     };
     let refused = dirty
         .clone()
-        .refusing(Kind::Pod, labels, 403, "no deletes here");
+        .refusing(Kind::Pod, &selection.labels(), 403, "no deletes here");
     let early = plan(&refused);
     assert!(early.steps.is_empty(), "{:?}", deeds(&early));
     assert_eq!(early.wake, Some(noon_and(60)));

@@ -3,7 +3,7 @@
 use planner::fixtures::{job, noon, pod, world};
 use planner::job::{LauncherHost, Mpi};
 use planner::observed::{PodPhase, Slot, Waiting};
-use planner::{Count, Phase, Reason, WaitingOn, plan};
+use planner::{Action, Count, Observed, Phase, Reason, WaitingOn, check, plan};
 
 use super::deeds;
 
@@ -150,11 +150,80 @@ fn scaling_down_takes_the_highest_workers_only() {
             .with(|world| world.job.worker_pods().count = 1);
         let expected = [
             "patch ConfigMap demo-config",
-            "delete Pod demo-worker-1",
-            "delete Pod demo-worker-2",
+            "delete workers demo-worker-1 demo-worker-2",
         ];
         assert_eq!(deeds(&plan(&fewer)), expected);
     }
+}
+
+/// Eight workers, of which five shall go.
+fn fewer() -> Observed {
+    world(job("demo").workers(8))
+        .running()
+        .with(|world| world.job.worker_pods().count = 3)
+}
+
+#[test]
+fn c03_scaling_down_takes_one_request() {
+    let plan = plan(&fewer());
+    let Some(Action::DeleteWorkers { selection, names }) = plan.steps[1].first() else {
+        panic!("not a collection: {:?}", deeds(&plan))
+    };
+    assert_eq!(
+        selection.labels(),
+        "training.kubeflow.org/operator-name=mpi-operator,muster.dev/job-uid=uid-demo,\
+         training.kubeflow.org/job-role=worker,training.kubeflow.org/replica-index>2"
+    );
+    assert_eq!((selection.fields(), names.len()), ("", 5));
+}
+
+#[test]
+fn a_collection_that_reaches_a_worker_that_stays_breaks_a_law() {
+    let collection = plan(&fewer());
+    assert_eq!(check::violations(&fewer(), &collection), [""; 0]);
+    let relabelled = fewer().with(|world| world.workers[0].replica_index = Some(7));
+    let broken = check::violations(&relabelled, &collection);
+    let law = "pod demo-worker-0 is in a collection that does not mean it";
+    assert_eq!(broken, [law]);
+}
+
+#[test]
+fn scaling_down_names_each_worker_where_a_selection_would_reach_others() {
+    let indices = |indices: &[(usize, Option<i64>)]| {
+        let mut world = fewer();
+        for (at, index) in indices {
+            world.workers[*at].replica_index = *index;
+        }
+        world
+    };
+    for (what, odd) in [
+        (
+            "a worker that stays has the index of another",
+            indices(&[(0, Some(7))]),
+        ),
+        (
+            "one that goes has the index of one that stays",
+            indices(&[(7, Some(0))]),
+        ),
+        ("one that goes has none", indices(&[(5, None)])),
+        (
+            "a stranger has the labels",
+            fewer().with(|world| world.foreign_in_selection = true),
+        ),
+    ] {
+        let plan = plan(&odd);
+        let named = plan.steps[1]
+            .iter()
+            .filter(|action| matches!(action, Action::Delete { .. }));
+        assert_eq!(named.count(), 5, "{what}: {:?}", deeds(&plan));
+    }
+    let leaving = indices(&[(0, Some(7))]).with(|world| world.workers[0].deleting = true);
+    let plan = plan(&leaving);
+    assert!(
+        matches!(plan.steps[1][..], [Action::DeleteWorkers { .. }]),
+        "one that goes anyhow may be reached: {:?}",
+        deeds(&plan)
+    );
 }
 
 #[test]
@@ -163,10 +232,7 @@ fn removing_the_worker_entry_removes_the_workers() {
         .running()
         .with(|world| world.job.worker_pods().count = 0);
     let deeds = deeds(&plan(&none));
-    assert_eq!(
-        deeds[1..],
-        ["delete Pod demo-worker-0", "delete Pod demo-worker-1"]
-    );
+    assert_eq!(deeds[1..], ["delete workers demo-worker-0 demo-worker-1"]);
 }
 
 #[test]
