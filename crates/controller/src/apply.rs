@@ -122,7 +122,7 @@ impl Applier<'_> {
         index: u32,
         left: usize,
     ) -> Result<Applied, Error> {
-        let _turn = self.context.turns.take(left).await;
+        let _turn = self.context.turns.take(left, batch.body_bytes()).await;
         let name = batch.name(index);
         let body = batch.body(index).into_bytes();
         let done = self.create_named(&Kind::Pod, &name, body).await;
@@ -134,7 +134,7 @@ impl Applier<'_> {
 
     /// Carries out one of `left` actions.
     async fn act(&self, action: Action, left: usize) -> Result<Applied, Error> {
-        let _turn = self.context.turns.take(left).await;
+        let _turn = self.context.turns.take(left, 0).await;
         let what = describe(&action);
         let done = match action {
             Action::Create(object) => self.create(&object).await,

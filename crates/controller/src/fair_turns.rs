@@ -1,6 +1,7 @@
-//! Whose requests are sent next when jobs have many. Decides how many requests of large jobs run at
-//! once, over all jobs, and in which order; a job with little to do never waits here, and while it
-//! has something to do, the others take less of the API server. Knows nothing of what is requested.
+//! Whose requests are sent next when jobs have many, or large ones. Decides how many requests of large
+//! jobs run at once, over all jobs, with how many bytes, and in which order; a job with little to do
+//! never waits here, and while it has something to do, the others take less of the API server. Knows
+//! nothing of what is requested.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +10,17 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A job that has at most this many requests to send is small.
+/// A job that has at most this many requests to send is small, if none is larger than this.
 const SMALL: usize = 64;
+const SMALL_BYTES: usize = 64 << 10;
 /// Requests of large jobs that run at once, over all jobs.
 const LARGE_MAX: usize = 32;
 /// The same while a small job has something to do: each request of its own, of which most wait for
 /// the one before, then takes the API server a quarter of the time.
 const LARGE_BESIDE_SMALL_MAX: usize = 8;
+/// Bytes of bodies of large jobs that are in memory at once. Each is there some five times while its
+/// request runs: as it is sent, to be sent again, and as the answer.
+const LARGE_BYTES_MAX: usize = 2 << 20;
 /// A small job that sent something may have more to do for this long.
 const SMALL_LASTS: Duration = Duration::from_millis(500);
 /// Of so many turns, one goes to who has waited longest: a large job goes on however many smaller
@@ -29,30 +34,45 @@ pub(crate) struct FairTurns(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     running: usize,
+    running_bytes: usize,
     /// By how much its job has left, and then by when it came.
-    waiting: BTreeMap<(usize, u64), oneshot::Sender<Turn>>,
+    waiting: BTreeMap<(usize, u64), Waiting>,
     arrived: u64,
     given: u64,
     small_until: Option<Instant>,
 }
 
+/// Somebody waits for a turn.
+#[derive(Debug)]
+struct Waiting {
+    bytes: usize,
+    give: oneshot::Sender<Turn>,
+}
+
 /// A request may be sent while this lives.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Arc<FairTurns>>);
+pub(crate) struct Turn {
+    /// Of a small job, nobody.
+    counted_by: Option<Arc<FairTurns>>,
+    bytes: usize,
+}
 
 impl FairTurns {
-    /// Returns when a request may be sent of a job that has `left` of them.
-    pub(crate) async fn take(self: &Arc<Self>, left: usize) -> Turn {
-        if left <= SMALL {
+    /// Returns when a request of so many bytes may be sent, of a job that has `left` of them.
+    pub(crate) async fn take(self: &Arc<Self>, left: usize, bytes: usize) -> Turn {
+        if left <= SMALL && bytes <= SMALL_BYTES {
             self.lock().small_until = Some(Instant::now() + SMALL_LASTS);
-            return Turn(None);
+            return Turn {
+                counted_by: None,
+                bytes,
+            };
         }
         let (give, turn) = oneshot::channel();
         {
             let mut state = self.lock();
             state.arrived += 1;
             let key = (left, state.arrived);
-            state.waiting.insert(key, give);
+            state.waiting.insert(key, Waiting { bytes, give });
         }
         self.give();
         turn.await
@@ -63,11 +83,17 @@ impl FairTurns {
     fn give(self: &Arc<Self>) {
         loop {
             let next = self.lock().next();
-            let Some(next) = next else { return };
+            let Some(Waiting { bytes, give }) = next else {
+                return;
+            };
+            let turn = Turn {
+                counted_by: Some(Arc::clone(self)),
+                bytes,
+            };
             // Whoever waited may have been cancelled.
-            if let Err(mut turn) = next.send(Turn(Some(Arc::clone(self)))) {
-                turn.0 = None;
-                self.lock().running -= 1;
+            if let Err(mut turn) = give.send(turn) {
+                turn.counted_by = None;
+                self.lock().end(bytes);
             }
         }
     }
@@ -79,7 +105,7 @@ impl FairTurns {
 
 impl State {
     /// Who has the next turn, if there is one now.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+    fn next(&mut self) -> Option<Waiting> {
         let beside_small = self.small_until.is_some_and(|until| Instant::now() < until);
         let max = match beside_small {
             true => LARGE_BESIDE_SMALL_MAX,
@@ -88,22 +114,37 @@ impl State {
         if self.running >= max {
             return None;
         }
-        let by_size = || self.waiting.keys().next().copied();
-        let by_age = || self.waiting.keys().min_by_key(|(_, came)| *came).copied();
-        let key = match (self.given + 1) % OLDEST_EVERY {
+        let fits = |(_, waiting): &(_, &Waiting)| {
+            self.running == 0 || self.running_bytes + waiting.bytes <= LARGE_BYTES_MAX
+        };
+        let by_size = || self.waiting.iter().find(fits);
+        // If there is no room for it, nobody else takes the room.
+        let by_age = || {
+            let oldest = self.waiting.iter().min_by_key(|((_, came), _)| *came);
+            oldest.filter(fits)
+        };
+        let (key, _) = match (self.given + 1) % OLDEST_EVERY {
             0 => by_age(),
             _ => by_size(),
-        };
-        let next = self.waiting.remove(&key?)?;
+        }?;
+        let key = *key;
+        let next = self.waiting.remove(&key)?;
         (self.given, self.running) = (self.given + 1, self.running + 1);
+        self.running_bytes += next.bytes;
         Some(next)
+    }
+
+    /// A request of so many bytes has ended.
+    fn end(&mut self, bytes: usize) {
+        self.running -= 1;
+        self.running_bytes -= bytes;
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(turns) = self.0.take() {
-            turns.lock().running -= 1;
+        if let Some(turns) = self.counted_by.take() {
+            turns.lock().end(self.bytes);
             turns.give();
         }
     }
@@ -116,9 +157,16 @@ mod tests {
 
     use super::*;
 
+    /// A request of an ordinary pod.
+    const BYTES: usize = 2 << 10;
+
     fn waiting(turns: &Arc<FairTurns>, left: usize) -> BoxFuture<'static, Turn> {
+        waiting_with(turns, left, BYTES)
+    }
+
+    fn waiting_with(turns: &Arc<FairTurns>, left: usize, bytes: usize) -> BoxFuture<'static, Turn> {
         let turns = Arc::clone(turns);
-        async move { turns.take(left).await }.boxed()
+        async move { turns.take(left, bytes).await }.boxed()
     }
 
     /// So many turns of a job that has many more to take.
@@ -141,7 +189,7 @@ mod tests {
     async fn a_small_job_never_waits_and_the_others_make_room() {
         let turns = Arc::new(FairTurns::default());
         let mut running = busy(&turns, LARGE_MAX);
-        assert!(turns.take(2).now_or_never().is_some());
+        assert!(turns.take(2, BYTES).now_or_never().is_some());
         let mut next = waiting(&turns, 9_000);
         assert!((&mut next).now_or_never().is_none());
         running.truncate(LARGE_BESIDE_SMALL_MAX);
@@ -178,6 +226,42 @@ mod tests {
             passed += 1;
         }
         assert!((1..OLDEST_EVERY).contains(&passed), "{passed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s01a_large_bodies_are_few_at_once_however_few_a_job_has() {
+        let turns = Arc::new(FairTurns::default());
+        let large = || waiting_with(&turns, 2, 1 << 20);
+        let mut running: Vec<_> = (0..2).map(|_| large().now_or_never()).collect();
+        assert!(running.iter().all(Option::is_some));
+        let mut next = large();
+        assert!((&mut next).now_or_never().is_none(), "two fill the room");
+        running.pop();
+        assert!(next.now_or_never().is_some());
+        drop(running);
+        assert_eq!(turns.lock().running_bytes, 0);
+
+        let turns = Arc::new(FairTurns::default());
+        let larger_than_any = waiting_with(&turns, 2, 2 * LARGE_BYTES_MAX);
+        let held = larger_than_any.now_or_never();
+        assert!(held.is_some(), "alone it may");
+        let mut other = waiting_with(&turns, 2, SMALL_BYTES + 1);
+        assert!((&mut other).now_or_never().is_none());
+        drop(held);
+        assert!(other.now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s01a_what_fits_passes_what_does_not_until_that_is_the_oldest() {
+        let turns = Arc::new(FairTurns::default());
+        let first = waiting_with(&turns, 100, LARGE_BYTES_MAX - BYTES).now_or_never();
+        let mut large = waiting_with(&turns, 100, LARGE_BYTES_MAX);
+        assert!((&mut large).now_or_never().is_none());
+        let passes = || waiting(&turns, 9_000).now_or_never().is_some();
+        assert!(passes() && passes(), "there is room for a small body");
+        assert!(!passes(), "it is the turn of the oldest");
+        drop(first);
+        assert!(large.now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -46,14 +46,19 @@ impl WorkerBatch {
         self.naming.name(index)
     }
 
-    /// The pod of worker `index`, as JSON.
-    pub fn body(&self, index: u32) -> String {
-        let words = self.naming.words(index);
+    /// About how large the pod of any worker is, as JSON.
+    pub fn body_bytes(&self) -> usize {
         let texts = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => text.len(),
             Piece::Word(_) => 64,
         });
-        let mut body = String::with_capacity(texts.sum());
+        texts.sum()
+    }
+
+    /// The pod of worker `index`, as JSON.
+    pub fn body(&self, index: u32) -> String {
+        let words = self.naming.words(index);
+        let mut body = String::with_capacity(self.body_bytes());
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => body.push_str(text),
