@@ -15,14 +15,15 @@ const SMALL: usize = 64;
 const SMALL_BYTES: usize = 64 << 10;
 /// Requests of large jobs that run at once, over all jobs.
 const LARGE_MAX: usize = 32;
-/// The same while a small job has something to do: each request of its own, of which most wait for
-/// the one before, then takes the API server a quarter of the time.
-const LARGE_BESIDE_SMALL_MAX: usize = 8;
+/// The same while a small job has something to do: most of its requests wait for the one before, so
+/// each must be answered quickly. Each new pod of a large job also causes requests of others.
+const LARGE_BESIDE_SMALL_MAX: usize = 2;
 /// Bytes of bodies of large jobs that are in memory at once. Each is there some five times while its
 /// request runs: as it is sent, to be sent again, and as the answer.
 const LARGE_BYTES_MAX: usize = 2 << 20;
-/// A small job that sent something may have more to do for this long.
-const SMALL_LASTS: Duration = Duration::from_millis(500);
+/// A small job that sent something may have more to do for this long. It waits for its pods meanwhile,
+/// and on a busy cluster also for the answers.
+const SMALL_LASTS: Duration = Duration::from_secs(2);
 /// Of so many turns, one goes to who has waited longest: a large job goes on however many smaller
 /// ones come.
 const OLDEST_EVERY: u64 = 4;
@@ -204,7 +205,8 @@ mod tests {
             next.now_or_never().is_some(),
             "the small one has nothing more to do"
         );
-        assert_eq!(busy(&turns, LARGE_MAX - running.len()).len(), 25);
+        let rest = LARGE_MAX - running.len();
+        assert_eq!(busy(&turns, rest).len(), rest);
     }
 
     #[tokio::test(start_paused = true)]
