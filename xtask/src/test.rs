@@ -47,6 +47,8 @@ enum Group {
     Local,
     /// Tests against a real API server without nodes
     Api,
+    /// Tests of ten thousand workers and hostile tenants, against a real API server without nodes
+    Size,
     /// Tests against a real cluster with three nodes and real MPI
     Cluster,
 }
@@ -98,6 +100,7 @@ fn needs(group: Group) -> &'static [Artifact] {
         Group::Unit => &[],
         Group::Local => &[Kubernetes],
         Group::Api => &[Kubernetes, Operator, Python, Flyte],
+        Group::Size => &[Kubernetes, Operator],
         Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Images],
     }
 }
@@ -106,7 +109,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let interrupts = Interrupts::watch()?;
     let groups = match args.only {
         Some(group) => vec![group],
-        None => Group::value_variants().to_vec(),
+        // Big jobs take minutes on a machine that does nothing else, and much longer elsewhere.
+        None => {
+            let all = Group::value_variants().iter().copied();
+            all.filter(|group| *group != Group::Size).collect()
+        }
     };
     let report = Report::new(interrupts.clone());
     let sandbox = Sandbox::new()?;
@@ -173,6 +180,9 @@ impl Stages {
         if wanted(Group::Cluster) && report.all_passed() {
             report.stage("cluster tests", || self.cluster());
         }
+        if wanted(Group::Size) {
+            report.stage("size tests", || self.size());
+        }
     }
 
     fn unit(&self, report: &Report) {
@@ -216,7 +226,7 @@ impl Stages {
                 Group::Unit => &[][..],
                 Group::Local => &["cli", "minicluster"],
                 Group::Api => &["minicluster", "e2e"],
-                Group::Cluster => &["e2e"],
+                Group::Size | Group::Cluster => &["e2e"],
             });
         }
         // One after the other: together they would have other features, and be compiled anew.
@@ -251,8 +261,18 @@ impl Stages {
                 self.tests("api", conforms.args(conformance).envs(environment.clone()))?;
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
+            tests.envs(clients::environment()?);
             tally += self.tests("api", tests.envs(environment))?;
             Ok(tally)
+        })
+    }
+
+    fn size(&self) -> Result<Tally> {
+        self.builds.wait_for(needs(Group::Size))?;
+        self.with_cluster("testsize", 0, Vec::new(), |environment| {
+            let mut tests = cargo("test");
+            tests.args(["--package", "e2e", "--test", "size"]);
+            self.tests("", tests.envs(environment))
         })
     }
 
@@ -262,6 +282,7 @@ impl Stages {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
+            tests.envs(clients::environment()?);
             self.tests("", tests.envs(environment))
         })
     }
@@ -328,15 +349,13 @@ impl Stages {
 
 type Environment = Vec<(&'static str, PathBuf)>;
 
-/// What tests need to know of a cluster, and of the programs that they drive.
+/// What tests need to know of a cluster, and of the operator.
 fn environment(running: &Running) -> Result<Environment> {
-    let mut environment = clients::environment()?;
-    environment.extend([
+    Ok(vec![
         ("MUSTER_E2E_OPERATOR", images::operator_program()?),
         ("KUBECONFIG", running.kubeconfig.clone()),
         ("KUBECTL", running.kubectl.clone()),
         ("AUDIT_LOG", running.audit_log.clone()),
         ("MUSTER_E2E_STATE", running.state_dir.clone()),
-    ]);
-    Ok(environment)
+    ])
 }

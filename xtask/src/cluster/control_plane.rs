@@ -102,6 +102,8 @@ fn etcd(state: &State, shape: &Shape) -> Command {
     let flags = [
         ("data-dir", text(&state.etcd())),
         ("unsafe-no-fsync", yes()), // the data need not outlive the cluster
+        // Tests of hostile tenants write large objects again and again; old ones go after minutes.
+        ("quota-backend-bytes", (8_u64 << 30).to_string()),
         ("listen-client-urls", client.clone()),
         ("advertise-client-urls", client),
         ("listen-peer-urls", peer.clone()),

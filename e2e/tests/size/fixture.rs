@@ -1,0 +1,177 @@
+//! What tests of size stand on: a cluster to themselves, one operator for all of it, and tenants with
+//! a namespace and a kubelet each, so that nobody waits for another's kubelet.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, collection};
+use e2e::api_fixture::{ApiFixture, SOON, new_namespace};
+use e2e::fake_kubelet::{Behaviour, FakeKubelet};
+use e2e::figures::say;
+use e2e::jobs::MpiJob;
+use e2e::limited_operator::LimitedOperator;
+use e2e::operator::{Account, repository};
+use e2e::{Cluster, condition, wait_for};
+use serde_json::json;
+
+/// As a node with the image takes.
+pub(crate) const KUBELET: Behaviour = Behaviour {
+    start_after: (Duration::from_millis(100), Duration::from_millis(300)),
+    stop_after: Duration::ZERO,
+};
+/// A small job that has not started by then is not going to.
+const SMALL_MAX: Duration = Duration::from_secs(30);
+
+/// Only one test at a time: an operator for all namespaces sees the others' jobs too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The cluster, and the operator.
+pub(crate) struct Rig {
+    pub(crate) cluster: Cluster,
+    pub(crate) api: Arc<Api>,
+    pub(crate) account: Account,
+    pub(crate) operator: LimitedOperator,
+    // The last to go: until then the cluster is this test's.
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A namespace and its kubelet.
+pub(crate) struct Tenant {
+    pub(crate) fixture: ApiFixture,
+    pub(crate) kubelet: FakeKubelet,
+}
+
+impl Rig {
+    /// Starts the operator in a cluster without jobs.
+    pub(crate) fn new() -> Result<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let cluster = Cluster::from_env()?;
+        let api = Arc::new(Api::of(&cluster)?);
+        let crds = repository().join("deploy/crds");
+        let apply = ["apply", "--server-side", "--force-conflicts", "-k"];
+        cluster.kubectl(&[&apply[..], &[&crds.to_string_lossy()]].concat())?;
+        wait_for("the CRD to be served", SOON, || {
+            api.list("/apis/kubeflow.org/v2beta1/mpijobs?limit=1")
+                .map(Some)
+        })?;
+        let account = Account::install(&cluster, &api, &new_namespace(&api, "operator")?)?;
+        let operator = LimitedOperator::start(&cluster, &account)?;
+        Ok(Self {
+            cluster,
+            api,
+            account,
+            operator,
+            _alone: alone,
+        })
+    }
+
+    /// Makes a tenant.
+    pub(crate) fn tenant(&self, words: &str) -> Result<Tenant> {
+        let fixture = self.tenant_without_kubelet(words)?;
+        let kubelet = FakeKubelet::start(&self.api, &fixture.namespace, KUBELET)?;
+        Ok(Tenant { fixture, kubelet })
+    }
+
+    /// Makes a tenant whose pods never start.
+    pub(crate) fn tenant_without_kubelet(&self, words: &str) -> Result<ApiFixture> {
+        Ok(ApiFixture {
+            cluster: self.cluster.clone(),
+            api: self.api.clone(),
+            namespace: new_namespace(&self.api, words)?,
+            account: self.account.clone(),
+        })
+    }
+}
+
+impl Tenant {
+    /// A job whose pods are on this tenant's node.
+    pub(crate) fn job(&self, name: &str, workers: u32) -> MpiJob {
+        let job = MpiJob::named(name)
+            .workers(workers)
+            .clean_pod_policy("Running");
+        ["Launcher", "Worker"].into_iter().fold(job, |job, role| {
+            let node = format!("/spec/mpiReplicaSpecs/{role}/template/spec/nodeName");
+            job.with(&node, self.kubelet.node())
+        })
+    }
+
+    /// How long a job of two workers takes to run. It is removed afterwards.
+    pub(crate) fn start_small_job(&self, name: &str) -> Result<Duration> {
+        let start = Instant::now();
+        self.fixture.submit(&self.job(name, 2))?;
+        self.fixture.await_job(name, "Running", SMALL_MAX, |job| {
+            condition(job, "Running") == Some("True")
+        })?;
+        let took = start.elapsed();
+        self.fixture
+            .api
+            .delete(&self.fixture.path("mpijobs", name))?;
+        Ok(took)
+    }
+
+    /// How many pods there are in its namespace.
+    pub(crate) fn pods(&self) -> Result<usize> {
+        count(&self.fixture, "pods")
+    }
+}
+
+/// How many objects of a resource there are in a namespace, without reading them all.
+pub(crate) fn count(tenant: &ApiFixture, resource: &str) -> Result<usize> {
+    let path = format!("{}?limit=1", collection(&tenant.namespace, resource));
+    let page = tenant.api.send("GET", &path, None)?.accepted()?;
+    let shown = page["items"].as_array().context("no list")?.len();
+    let more = page["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+    Ok(shown + usize::try_from(more)?)
+}
+
+/// Removes what would be in the way of the next test: jobs first, or there would be more pods. The API
+/// server deletes one object after the other, so a request asks for no more than it can do in time.
+pub(crate) fn clear(tenant: &ApiFixture, at_most: Duration) -> Result<()> {
+    let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
+    // Kubernetes itself keeps a ConfigMap in each namespace.
+    for (resource, left) in [("mpijobs", 0), ("configmaps", 1), ("pods", 0)] {
+        let path = format!("{}?limit=100", collection(&tenant.namespace, resource));
+        wait_for(&format!("the {resource} to be gone"), at_most, || {
+            let deleted = tenant.api.send("DELETE", &path, Some(&options))?;
+            deleted.accepted()?;
+            Ok((count(tenant, resource)? <= left).then_some(()))
+        })?;
+    }
+    Ok(())
+}
+
+/// Says the times of small jobs, and returns the middle one: a single job may be late for reasons
+/// that lie outside of the cluster.
+pub(crate) fn times(what: &str, times: &mut [Duration]) -> Result<Duration> {
+    times.sort();
+    ensure!(!times.is_empty(), "no job was started: {what}");
+    let (middle, longest) = (times[times.len() / 2], times[times.len() - 1]);
+    let count = times.len();
+    say(&format!(
+        "{count} jobs of 2 workers {what}: Running after {middle:.2?}, at most {longest:.2?}"
+    ));
+    Ok(middle)
+}
+
+/// Fails if jobs took as long as this or longer, where somebody says that the machine does nothing else.
+/// Elsewhere nobody knows what they waited for, and the times are only said.
+pub(crate) fn ensure_shorter(what: &str, took: Duration, limit: Duration) -> Result<()> {
+    let is_quiet = std::env::var_os("MUSTER_QUIET_MACHINE").is_some();
+    if took >= limit && !is_quiet {
+        say(&format!("{what}: {took:.2?}, and the limit is {limit:.2?}"));
+    }
+    ensure!(
+        took < limit || !is_quiet,
+        "{what}: {took:.2?}, and the limit is {limit:.2?}"
+    );
+    Ok(())
+}
+
+/// A number from the environment, for those who have more time than `make test`.
+pub(crate) fn number(variable: &str, otherwise: u32) -> Result<u32> {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().with_context(|| format!("{variable}={text}")),
+        Err(_) => Ok(otherwise),
+    }
+}
