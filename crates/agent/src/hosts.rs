@@ -324,29 +324,6 @@ half-written";
         assert!(shares_address(&list, &hosts[3]) && shares_address(&list, &hosts[4]));
     }
 
-    /// Ten thousand processes do it at once, in one pod.
-    #[test]
-    fn c02_to_find_a_worker_is_not_to_write_down_all_of_them() {
-        let list = packed(10_000);
-        let shortest = |work: &dyn Fn()| {
-            let took = (0..9).map(|_| {
-                let begun = Instant::now();
-                work();
-                begun.elapsed()
-            });
-            took.min().unwrap()
-        };
-        let all = shortest(&|| assert_eq!(parse(&list).len(), 10_000));
-        let last = &parse(&list)[9_999];
-        let found = shortest(&|| assert_eq!(find(&list, &last.name).unwrap().as_ref(), Some(last)));
-        let shared = shortest(&|| assert!(!shares_address(&list, last)));
-        println!("all {all:?}, found {found:?}, shared {shared:?}");
-        assert!(
-            found * 2 < all && shared * 2 < all,
-            "{found:?}, {shared:?}, {all:?}"
-        );
-    }
-
     #[test]
     fn an_address_must_be_one() {
         let host = &parse("w0 w0.job.ns.svc:22")[0];
