@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::json;
 
-pub use self::stopwatch::{growth, time_ratio};
+pub use self::stopwatch::growth;
 use crate::action::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::job::{
