@@ -222,9 +222,12 @@ fn a17_pods_hosts_and_rights_follow_the_number_of_workers() -> Result<()> {
         let config = fixture.await_object("configmaps", "train-config")?;
         let hosts = config["data"]["hostfile"].as_str().unwrap_or_default();
         ensure!(hosts.lines().count() == count, "{hosts}");
-        let role = fixture.await_object("roles", "train-launcher")?;
-        let names = role["rules"][1]["resourceNames"].as_array();
-        ensure!(names.map(Vec::len) == Some(count), "{role}");
+        // The rights follow the pods.
+        wait_for("rights to that many workers", SOON, || {
+            let role = fixture.await_object("roles", "train-launcher")?;
+            let names = role["rules"][1]["resourceNames"].as_array();
+            Ok((names.map(Vec::len) == Some(count)).then_some(()))
+        })?;
         let ready = format!("{count}/{count}");
         await_status(&fixture, "train", |status| {
             status["muster"]["ready"] == ready

@@ -42,7 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
             .post(cm(""), map("a", json!({"k": "v"})))
             .merge(cm("a"), json!({"data": {"k": "w"}}))
             .get_as(
-                cm("?watch=true&timeoutSeconds=1&resourceVersion=${0.rv}"),
+                cm("?watch=true&timeoutSeconds=1&resourceVersion=${0.rv}&fieldSelector=metadata.name%3Da"),
                 "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
             ),
         case("a pod's phase moves it out of a watch")
