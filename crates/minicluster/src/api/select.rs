@@ -214,7 +214,8 @@ fn parse_label(term: &str) -> Result<Label, String> {
     for (mark, above) in [('>', true), ('<', false)] {
         if let Some((key, value)) = term.split_once(mark) {
             let key = label_key(key)?;
-            let value = value.trim().parse().map_err(|_| cannot_parse(term))?;
+            let value = value.trim();
+            let value = value.parse().map_err(|_| no_integer(value))?;
             return Ok(if above {
                 Label::Above(key, value)
             } else {
@@ -246,6 +247,13 @@ fn parse_label(term: &str) -> Result<Label, String> {
 fn cannot_parse(term: &str) -> String {
     let found = term.split_whitespace().nth(1).unwrap_or_default();
     format!("unable to parse requirement: found '{found}', expected: in, notin, =, ==, !=, gt, lt")
+}
+
+fn no_integer(value: &str) -> String {
+    format!(
+        "unable to parse requirement: values[0]: Invalid value: \"{value}\": \
+         for 'Gt', 'Lt' operators, the value must be an integer"
+    )
 }
 
 fn label_key(text: &str) -> Result<String, String> {
