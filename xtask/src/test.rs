@@ -23,7 +23,7 @@ use crate::{clients, command, images, packages, tidy};
 use builds::Builds;
 use leftovers::Sandbox;
 use report::Report;
-use tally::Tally;
+use tally::{Reader, Tally};
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -246,8 +246,10 @@ impl Stages {
         let path = std::env::join_paths(path)?;
         let kubectl = ["--package", "minicluster", "--test", "kubectl"];
         let mut tests = cargo("test");
-        let mut tally = self.tests("local", tests.args(["--package", "cli"]).env("PATH", &path))?;
-        tally += self.tests("local", cargo("test").args(kubectl).env("PATH", &path))?;
+        let mut tally =
+            self.tests_of_real_parts("local", tests.args(["--package", "cli"]).env("PATH", &path))?;
+        tally +=
+            self.tests_of_real_parts("local", cargo("test").args(kubectl).env("PATH", &path))?;
         Ok(tally)
     }
 
@@ -257,12 +259,12 @@ impl Stages {
             // The model is only worth what it shares with the real one.
             let conformance = ["--package", "minicluster", "--test", "conformance"];
             let mut conforms = cargo("test");
-            let mut tally =
-                self.tests("api", conforms.args(conformance).envs(environment.clone()))?;
+            let mut tally = self
+                .tests_of_real_parts("api", conforms.args(conformance).envs(environment.clone()))?;
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
             tests.envs(clients::environment()?);
-            tally += self.tests("api", tests.envs(environment))?;
+            tally += self.tests_of_real_parts("api", tests.envs(environment))?;
             Ok(tally)
         })
     }
@@ -283,7 +285,7 @@ impl Stages {
             tests.args(["--package", "e2e", "--test", "cluster"]);
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
             tests.envs(clients::environment()?);
-            self.tests("", tests.envs(environment))
+            self.tests_of_real_parts("", tests.envs(environment))
         })
     }
 
@@ -314,8 +316,13 @@ impl Stages {
     /// Test programs, all of them even if some fail.
     fn tests(&self, label: &str, cargo_test: &mut Command) -> Result<Tally> {
         cargo_test.args(["--no-fail-fast", "--"]).args(&self.words);
-        let mut tally = Tally::default();
-        let result = self.program(label, cargo_test, |line| tally += Tally::of_line(line));
+        self.run_tests(label, cargo_test)
+    }
+
+    fn run_tests(&self, label: &str, cargo_test: &mut Command) -> Result<Tally> {
+        let mut reader = Reader::default();
+        let result = self.program(label, cargo_test, |line| reader.line(line));
+        let mut tally = reader.close();
         if let Err(error) = result
             && tally.failed == 0
         {
@@ -323,6 +330,21 @@ impl Stages {
             tally.failed = 1;
         }
         Ok(tally)
+    }
+
+    /// Tests of real parts. They share a machine with whatever else runs there, so one that fails runs
+    /// once more, alone; the closing table names it whatever comes of that.
+    fn tests_of_real_parts(&self, label: &str, cargo_test: &mut Command) -> Result<Tally> {
+        let tally = self.tests(label, cargo_test)?;
+        let Some(failed) = tally.worth_another_run() else {
+            return Ok(tally);
+        };
+        println!("\n== once more, alone: {}", failed.join(", "));
+        cargo_test
+            .args(["--test-threads=1", "--exact"])
+            .args(failed);
+        let again = self.run_tests(label, cargo_test)?;
+        Ok(tally.after_another_run(again))
     }
 
     /// Runs a program whose output goes through to ours, labelled if it may mix with another's.

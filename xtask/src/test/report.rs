@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::builds::Build;
-use super::tally::Tally;
+use super::tally::{Failure, Tally};
 use crate::artifacts::Artifact;
 use crate::interrupts::Interrupts;
 
@@ -64,8 +64,9 @@ impl Report {
             failed: 1,
             ..Tally::default()
         });
+        let passed = tally.failed == 0;
         self.stages().push(Stage { name, took, tally });
-        tally.failed == 0
+        passed
     }
 
     pub(super) fn all_passed(&self) -> bool {
@@ -103,6 +104,18 @@ impl Report {
             text += "\nstopped by a signal before the end";
         }
         let sum = self.sum();
+        let lists = [
+            ("failed", &sum.failures),
+            ("passed only when they ran once more", &sum.unsteady),
+        ];
+        for (heading, list) in lists {
+            if !list.is_empty() {
+                let _ = writeln!(text, "\n{heading}");
+            }
+            for Failure { test, said } in list {
+                let _ = writeln!(text, "{test}: {said}");
+            }
+        }
         let _ = write!(text, "\n{} passed, {} failed", sum.passed, sum.failed);
         if sum.ignored > 0 {
             let _ = write!(text, ", {} ignored", sum.ignored);
@@ -112,7 +125,7 @@ impl Report {
 
     fn sum(&self) -> Tally {
         let stages = self.stages();
-        stages.iter().map(|stage| stage.tally).sum()
+        stages.iter().map(|stage| stage.tally.clone()).sum()
     }
 
     fn stages(&self) -> MutexGuard<'_, Vec<Stage>> {
@@ -129,7 +142,7 @@ mod tests {
         Ok(Tally {
             passed,
             failed,
-            ignored: 0,
+            ..Tally::default()
         })
     }
 
@@ -173,5 +186,29 @@ operator             90.0
             "{text}"
         );
         assert!(text.ends_with("\n7 passed, 3 failed"), "{text}");
+    }
+
+    #[test]
+    fn what_failed_is_named_just_before_the_last_line() {
+        let failure = Failure {
+            test: "cost::writes".to_owned(),
+            said: "17 writes".to_owned(),
+        };
+        let unsteady = Failure {
+            test: "idle::lists".to_owned(),
+            said: "2 lists".to_owned(),
+        };
+        let tally = Tally {
+            passed: 1,
+            failed: 1,
+            failures: vec![failure],
+            unsteady: vec![unsteady],
+            ..Tally::default()
+        };
+        let text = closing(vec![("api", Ok(tally))]);
+        let end = "\nfailed\ncost::writes: 17 writes\n
+passed only when they ran once more\nidle::lists: 2 lists\n
+1 passed, 1 failed";
+        assert!(text.ends_with(end), "{text}");
     }
 }
