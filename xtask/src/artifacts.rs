@@ -26,6 +26,8 @@ pub(crate) enum Artifact {
     Python,
     /// Flyte's MPI plugin
     Flyte,
+    /// Helm
+    Helm,
     /// Images with MPI for test jobs
     Images,
 }
@@ -44,6 +46,7 @@ impl Artifact {
             Self::Agent => images::ensure(&["muster-agent"]).map(drop),
             Self::Python => clients::pythons().map(drop),
             Self::Flyte => clients::flyte().map(drop),
+            Self::Helm => clients::helm().map(drop),
             Self::Images => images::ensure_stacks(),
         }
     }

@@ -1,5 +1,5 @@
-//! Programs of others that the tests drive as their users do: Flyte's backend plugin, flytekit, and
-//! Kubeflow's training SDK, each built or installed once for each pinned version. Decides where they
+//! Programs of others that the tests drive as their users do: Flyte's backend plugin, flytekit,
+//! Kubeflow's training SDK, and Helm, each built or installed once for each pinned version. Decides where they
 //! are and what decides their content; must not know what is tested with them.
 
 use std::path::PathBuf;
@@ -27,6 +27,17 @@ pub(crate) fn flyte() -> Result<PathBuf> {
         at_once: Some("1"),
     };
     Ok(module.built()?.join("flyte"))
+}
+
+/// Helm, for administrators.
+pub(crate) fn helm() -> Result<PathBuf> {
+    let module = Module {
+        name: "helm",
+        programs: &["helm.sh/helm/v4/cmd/helm"],
+        ldflags: String::new(),
+        at_once: None,
+    };
+    Ok(module.built()?.join("helm"))
 }
 
 /// The clients that are written in Python.

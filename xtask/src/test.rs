@@ -95,13 +95,13 @@ const CLUSTER_TEST_THREADS: &str = "4";
 
 /// What a stage needs and is slow to build.
 fn needs(group: Group) -> &'static [Artifact] {
-    use Artifact::{Agent, Flyte, Images, Kubernetes, Operator, Python};
+    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, Python};
     match group {
         Group::Unit => &[],
         Group::Local => &[Kubernetes],
         Group::Api => &[Kubernetes, Operator, Python, Flyte],
         Group::Size => &[Kubernetes, Operator],
-        Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Images],
+        Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Helm, Images],
     }
 }
 
@@ -284,6 +284,7 @@ impl Stages {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "cluster"]);
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
+            tests.env("MUSTER_E2E_HELM", clients::helm()?);
             tests.envs(clients::environment()?);
             self.tests_of_real_parts("", tests.envs(environment))
         })

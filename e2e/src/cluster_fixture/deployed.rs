@@ -19,8 +19,10 @@ pub const DEPLOYMENT: &str = "deployment/mpi-operator";
 /// Who it is to the API server.
 pub const USER: &str = "system:serviceaccount:mpi-operator:mpi-operator";
 
-const IMAGE: &str = "muster.test/muster-operator:1";
-const AGENT_IMAGE: &str = "muster.test/muster-agent:1";
+/// The operator's image.
+pub const IMAGE: &str = "muster.test/muster-operator:1";
+/// The agent's image.
+pub const AGENT_IMAGE: &str = "muster.test/muster-agent:1";
 
 /// Tests that share the operator hold it for reading, one that changes it for writing.
 static OPERATOR: RwLock<()> = RwLock::new(());
@@ -61,6 +63,17 @@ pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()
     // A test that panics must not leave the flag to the tests after it.
     let outcome = catch_unwind(AssertUnwindSafe(test));
     set_args(cluster, &args)?;
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Runs `test` without the operator, so that it can install another, and installs it again. The caller's
+/// fixture must be alone.
+pub fn without_operator(cluster: &Cluster, test: impl FnOnce() -> Result<()>) -> Result<()> {
+    scale(cluster, 0)?;
+    // A test that panics must not leave the tests after it without an operator.
+    let outcome = catch_unwind(AssertUnwindSafe(test));
+    install()?;
+    scale(cluster, 1)?;
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 

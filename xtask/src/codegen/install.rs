@@ -57,5 +57,18 @@ pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
             image.trim()
         );
     }
+    let chart = read("chart/muster/Chart.yaml")? + &read("chart/muster/values.yaml")?;
+    for line in [
+        format!("version: {version}\n"),
+        format!("appVersion: {version}\n"),
+        format!("  operator: muster-operator:{version}\n"),
+        format!("  agent: muster-agent:{version}\n"),
+    ] {
+        ensure!(
+            chart.contains(&line),
+            "deploy/chart/muster must contain `{}`",
+            line.trim()
+        );
+    }
     Ok(text)
 }

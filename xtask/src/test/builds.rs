@@ -22,7 +22,12 @@ use crate::interrupts::Interrupts;
 
 /// What compiles, in the order in which stages need it; beside it, what mostly downloads.
 const LANES: [&[Artifact]; 2] = [
-    &[Artifact::Kubernetes, Artifact::Operator, Artifact::Agent],
+    &[
+        Artifact::Kubernetes,
+        Artifact::Operator,
+        Artifact::Agent,
+        Artifact::Helm,
+    ],
     &[Artifact::Python, Artifact::Flyte, Artifact::Images],
 ];
 /// Added to the niceness of the tests, which go first.
