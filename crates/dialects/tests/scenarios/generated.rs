@@ -36,7 +36,9 @@ struct Recipe {
     fields: &'static [(&'static str, &'static [&'static str])],
 }
 
-const RECIPES: [Recipe; 6] = [
+pub(crate) const RECIPE_COUNT: usize = RECIPES.len();
+
+const RECIPES: &[Recipe] = &[
     Recipe {
         dialect: &kubeflow_v2beta1::DIALECT,
         count: KUBEFLOW_COUNT,

@@ -14,11 +14,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 
 use crate::driver::Scenario;
-use crate::generated::{Generated, jobs};
+use crate::generated::{Generated, RECIPE_COUNT, jobs};
 use crate::scripts::at_path;
 
-/// Histories that each property is tried on.
-const CASES: u32 = 256;
+/// Histories that each property is tried on, for each recipe: another dialect takes none from the others.
+const CASES_OF_RECIPE: usize = 48;
 /// Times of waking up after which a job must wait for events only.
 const WAKES_MAX: usize = 8;
 
@@ -423,7 +423,7 @@ fn plans_come_to_rest() {
 /// The same cases in every run: whether a phase is reached must not depend on luck.
 fn check<S: Strategy>(inputs: &S, property: impl Fn(S::Value) -> TestCaseResult) {
     let config = ProptestConfig {
-        cases: CASES,
+        cases: u32::try_from(CASES_OF_RECIPE * RECIPE_COUNT).expect("there are few recipes"),
         ..ProptestConfig::default()
     };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
