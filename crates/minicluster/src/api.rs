@@ -135,7 +135,7 @@ impl Server {
             _ => false,
         };
         if !known {
-            return nowhere();
+            return plain(404, "404 page not found\n");
         }
         let mut warnings = Vec::new();
         match self.serve(now, &path, request, &mut warnings) {
@@ -295,12 +295,12 @@ pub(crate) fn whole(code: u16, body: Vec<u8>, warnings: &[String]) -> Answer {
     Answer::Whole(response.body(body).expect("the parts are valid"))
 }
 
-/// Not even an error of the API.
-fn nowhere() -> Answer {
+/// An answer that is no object, not even an error of the API.
+pub(crate) fn plain(code: u16, text: &str) -> Answer {
     let response = http::Response::builder()
-        .status(404)
+        .status(code)
         .header(http::header::CONTENT_TYPE, "text/plain; charset=utf-8")
-        .body(b"404 page not found\n".to_vec());
+        .body(text.as_bytes().to_vec());
     Answer::Whole(response.expect("the parts are valid"))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::{openapi, whole};
+use super::{openapi, plain, whole};
 use crate::resource::Resource;
 use crate::server::Server;
 
@@ -39,7 +39,7 @@ impl Server {
         let aggregated = accept.contains("as=APIGroupDiscoveryList") && accept.contains("v=v2");
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let body = match parts.as_slice() {
-            ["healthz" | "livez" | "readyz", ..] => return Some(plain(b"ok".to_vec())),
+            ["healthz" | "livez" | "readyz", ..] => return Some(plain(200, "ok")),
             ["version"] => version(),
             ["api"] if aggregated => return Some(self.aggregated(true)),
             ["apis"] if aggregated => return Some(self.aggregated(false)),
@@ -183,14 +183,6 @@ impl Server {
             .body(text);
         Answer::Whole(response.expect("the parts are valid"))
     }
-}
-
-fn plain(text: Vec<u8>) -> Answer {
-    let response = http::Response::builder()
-        .status(200)
-        .header(http::header::CONTENT_TYPE, "text/plain; charset=utf-8")
-        .body(text);
-    Answer::Whole(response.expect("the parts are valid"))
 }
 
 fn version() -> Value {

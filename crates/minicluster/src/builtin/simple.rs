@@ -262,19 +262,13 @@ pub(crate) fn validate_lease(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The items of a list, if it is there.
-fn list_mut<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
-    let list = object.get_mut(field).and_then(Value::as_array_mut);
-    list.into_iter().flatten()
-}
-
 pub(crate) fn default_network_policy(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
         return;
     };
     for rules in ["ingress", "egress"] {
-        for rule in list_mut(spec, rules) {
-            for port in list_mut(rule, "ports") {
+        for rule in defaults::list_mut(spec, rules) {
+            for port in defaults::list_mut(rule, "ports") {
                 fill(port, "protocol", "TCP");
             }
         }
