@@ -14,7 +14,7 @@ use super::rust::{Source, string};
 /// Crates that serve every dialect.
 const NEUTRAL: [&str; 4] = ["contract", "planner", "controller", "agent"];
 /// The one list of exceptions: what some dialect has in common with everybody.
-const OF_ALL: [&str; 15] = [
+const OF_ALL: [&str; 16] = [
     // Names of dialects that are also those of an MPI, and of labels and objects that all jobs have.
     "kubeflow",
     "kubeflow.org",
@@ -23,6 +23,8 @@ const OF_ALL: [&str; 15] = [
     "openmpi",
     "OpenMPI",
     "worker",
+    // What all jobs are about; the group of an API may begin with it.
+    "mpi",
     // Amounts as Kubernetes writes them.
     "cpu",
     "memory",
