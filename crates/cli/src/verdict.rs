@@ -39,6 +39,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         | Reason::LauncherCannotStart
         | Reason::QuotaExceeded
         | Reason::PodSecurityDenied
+        | Reason::WaitingForGang
         | Reason::NameTaken
         | Reason::NamespaceNotAllowed
         | Reason::TooLarge

@@ -21,6 +21,8 @@ vocabulary! {
         QuotaExceeded,
         /// The namespace's Pod Security level refuses a pod.
         PodSecurityDenied,
+        /// The cluster does not serve the API of the job's gang scheduler.
+        WaitingForGang,
         /// An object that is not the job's has a name that the job needs.
         NameTaken,
         /// The job, or a pod made from it, is not valid.
@@ -137,6 +139,7 @@ impl Reason {
             Self::Unschedulable => (Waiting, CLUSTER, true, Status),
             Self::QuotaExceeded => (Blocked, PLATFORM, true, Status),
             Self::PodSecurityDenied => (Blocked, PLATFORM, false, Status),
+            Self::WaitingForGang => (Blocked, PLATFORM, true, Status),
             Self::NameTaken => (Blocked, USER, false, Status),
             Self::Invalid => (Blocked, USER, false, Spec),
             Self::NamespaceNotAllowed => (Blocked, PLATFORM, false, Status),
@@ -169,6 +172,9 @@ impl Reason {
             Self::QuotaExceeded => "free quota, or ask for less",
             Self::PodSecurityDenied => {
                 "change the pod template to what the namespace's Pod Security level allows"
+            }
+            Self::WaitingForGang => {
+                "install the gang scheduler or turn its API on, or set spec.muster.gang: None"
             }
             Self::NameTaken => "rename the job, or delete the object that has the name",
             Self::Invalid => "correct the file",
@@ -229,7 +235,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
-             PodSecurityDenied NameTaken Invalid NamespaceNotAllowed TooLarge Refused \
+             PodSecurityDenied WaitingForGang NameTaken Invalid NamespaceNotAllowed TooLarge Refused \
              NamespaceOverBudget CommandFailed CommandNotFound OutOfMemory Evicted DeadlineExceeded WorkerCannotStart \
              LauncherCannotStart WorkerLost Unreachable RanksNotDistributed RankKilled \
              InitializationFailed LauncherLost"

@@ -293,7 +293,7 @@ impl NameLookup<'_> {
         match job.gang_scheduler(&self.context.site) {
             None => Slot::Absent,
             Some(scheduler) => {
-                let kind = Kind::pod_group(scheduler);
+                let kind = Kind::PodGroup(scheduler.api());
                 self.context.cache.request_kind(&kind);
                 self.slot(&kind, &job.names.pod_group, Facts::pod_group)
             }

@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
 use futures::stream::{self, StreamExt as _};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::ObjectRef;
+use planner::Kind;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -121,11 +122,12 @@ impl Operator {
         let watch = self.watch(&scope, &cache, &memory);
         let large_jobs = Arc::new(Semaphore::new(LARGE_JOBS));
         let mut watches = JoinSet::new();
+        let is_rare = |kind: &Kind| !kinds.contains(kind);
+        for kind in watch::RARE_KINDS.into_iter().filter(is_rare) {
+            watches.spawn(watch.clone().rare_children(kind));
+        }
         for kind in kinds {
             watches.spawn(watch.clone().children(kind));
-        }
-        for kind in watch::RARE_KINDS {
-            watches.spawn(watch.clone().rare_children(kind));
         }
         let turns = Arc::new(FairTurns::default());
         let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {

@@ -15,7 +15,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use planner::Kind;
-use planner::site::GangScheduler;
+use planner::site::{GangApi, GangScheduler};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -64,14 +64,18 @@ pub(crate) fn pages() -> Arc<Semaphore> {
 /// The kinds of children that are watched.
 pub(crate) fn kinds(gang: Option<&GangScheduler>) -> Vec<Kind> {
     let always = [Kind::Pod, Kind::Job, Kind::Service, Kind::ConfigMap];
-    always
-        .into_iter()
-        .chain(gang.map(Kind::pod_group))
-        .collect()
+    let gang = gang.map(|scheduler| Kind::PodGroup(scheduler.api()));
+    always.into_iter().chain(gang).collect()
 }
 
 /// Kinds that few clusters have, or few jobs. They are watched once a job needs one.
-pub(crate) const RARE_KINDS: [Kind; 2] = [Kind::T9kPodGroup, Kind::NetworkPolicy];
+pub(crate) const RARE_KINDS: [Kind; 5] = [
+    Kind::NetworkPolicy,
+    Kind::PodGroup(GangApi::Volcano),
+    Kind::PodGroup(GangApi::SchedulerPlugins),
+    Kind::PodGroup(GangApi::T9k),
+    Kind::PodGroup(GangApi::Native),
+];
 
 impl Watch {
     /// Watches children of a kind as soon as a job needs one.

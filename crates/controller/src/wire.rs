@@ -269,9 +269,7 @@ pub(crate) fn read(kind: &Kind, text: &str) -> Result<Reading, serde_json::Error
         Kind::StatefulSet => read::<StatefulSet>(text),
         Kind::NetworkPolicy => read::<NetworkPolicy>(text),
         Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
-            read::<PodGroup>(text)
-        }
+        Kind::PodGroup(_) => read::<PodGroup>(text),
         Kind::Secret => Err(serde_json::Error::custom(
             "the operator does not read Secrets",
         )),
@@ -318,16 +316,10 @@ pub(crate) fn resource(kind: &Kind) -> ApiResource {
             "NetworkPolicy",
             "networkpolicies",
         ),
-        Kind::VolcanoPodGroup => ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
-        Kind::SchedulerPluginsPodGroup => {
-            ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
+        Kind::PodGroup(api) => {
+            let (group, version) = api.group_version();
+            (group, version, "PodGroup", "podgroups")
         }
-        Kind::T9kPodGroup => (
-            "scheduler.tensorstack.dev",
-            "v1beta1",
-            "PodGroup",
-            "podgroups",
-        ),
     };
     named_resource(group, version, kind, plural)
 }

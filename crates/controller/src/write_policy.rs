@@ -1,7 +1,8 @@
 //! What follows the API server's answer to a write: retry at once, look the object up, remember a
 //! refusal, or fail the pass. Decides without a client; `apply` carries the decisions out.
 
-use contract::labels;
+use contract::{Reason, labels};
+use kube::core::ApiResource;
 use planner::{Action, Kind, WorkerBatch};
 use serde_json::{Value, json};
 
@@ -49,11 +50,8 @@ pub(crate) fn after_change(kind: &Kind, error: &ApiError) -> Next {
 /// After a collection delete that failed, or any failure that says nothing about one object.
 pub(crate) fn refusal(kind: &Kind, error: &ApiError) -> Next {
     match error {
-        ApiError::Answered { code: 404, .. } if kind.as_str() == "PodGroup" => {
-            let api = wire::resource(kind).api_version;
-            let message = format!(
-                "the cluster does not know PodGroups of {api}: is the gang scheduler installed?"
-            );
+        ApiError::Answered { code: 404, .. } if matches!(kind, Kind::PodGroup(_)) => {
+            let message = unserved(&wire::resource(kind));
             Next::Remember { code: 404, message }
         }
         ApiError::Answered { code, message, .. } if error.is_refusal() || *code >= 500 => {
@@ -68,6 +66,12 @@ pub(crate) fn refusal(kind: &Kind, error: &ApiError) -> Next {
         },
         _ => Next::Fail,
     }
+}
+
+fn unserved(resource: &ApiResource) -> String {
+    let (plural, group, version) = (&resource.plural, &resource.group, &resource.version);
+    let advice = Reason::WaitingForGang.advice();
+    format!("the cluster does not serve {plural}.{group} {version}: {advice}")
 }
 
 /// What to do with the object that holds a name we wanted to create.
@@ -144,6 +148,8 @@ pub(crate) fn batches(step: Vec<Action>) -> Batches {
 
 #[cfg(test)]
 mod tests {
+    use planner::site::GangApi;
+
     use super::*;
 
     fn answered(code: u16, reason: &str) -> ApiError {
@@ -177,9 +183,11 @@ mod tests {
             let next = after_create(&Kind::Pod, &error, tries);
             assert_eq!(next, expected, "{error} on try {tries}");
         }
-        let missing = refusal(&Kind::VolcanoPodGroup, &answered(404, "NotFound"));
-        let advice =
-            matches!(&missing, Next::Remember { message, .. } if message.contains("installed"));
+        let missing = refusal(
+            &Kind::PodGroup(GangApi::Volcano),
+            &answered(404, "NotFound"),
+        );
+        let advice = matches!(&missing, Next::Remember { message, .. } if message.contains("install the gang"));
         assert!(advice, "{missing:?}");
     }
 

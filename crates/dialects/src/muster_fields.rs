@@ -1,8 +1,8 @@
 //! `spec.muster`: settings of muster itself, the same in every API. Reads and checks them; their defaults
 //! are in the dialects.
 
-use planner::job::Login;
-use planner::site::Transport;
+use planner::job::{GangChoice, Login};
+use planner::site::{GangScheduler, Transport};
 
 use crate::FieldError;
 use crate::field::Literal::EmptyObject;
@@ -19,6 +19,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "True: the program calls discover_hosts.sh while it runs, so muster updates the script when workers start or stop. If not set, true if the launcher's command contains discover_hosts.sh.";
     Honoured "spec.muster.gate": SWITCH, r#""Off""#
         => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
+    Honoured "spec.muster.gang": TEXT.one_of(&GANGS), r#""Native""#
+        => "Who places all pods of the job at once, or none of them. None: nobody. Native: Kubernetes 1.37 or newer with the feature gate GenericWorkload. Volcano, SchedulerPlugins, T9k: that scheduler. If not set, what the operator's flag --gang-scheduling names.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
@@ -29,6 +31,10 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "The job fails if its program has not started within this many seconds. No limit if not set.";
 };
 
+/// `gang`, spelled as users know the schedulers.
+const GANGS: [&str; 5] = ["None", "Native", "Volcano", "SchedulerPlugins", "T9k"];
+/// What the scheduler with the coscheduling plugin is called where nobody has renamed it.
+const PLUGINS_SCHEDULER: &str = "scheduler-plugins-scheduler";
 /// `transport`. What it means where it is absent differs between APIs.
 pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
 const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
@@ -44,6 +50,8 @@ pub struct Muster {
     pub transport: String,
     /// `gate`: whether the launcher waits for its workers.
     pub gate: String,
+    /// `gang`: who places the pods together.
+    pub gang: String,
     /// `census`: whether hosts are counted at the end.
     pub census: String,
     /// `networkPolicy`: whether only the job's own pods may connect to its pods.
@@ -77,6 +85,19 @@ impl Muster {
         self.network_policy == ON
     }
 
+    /// Who places the pods together, if the job sets it.
+    pub(crate) fn gang(&self) -> GangChoice {
+        let scheduler = match self.gang.as_str() {
+            "None" => return GangChoice::Nobody,
+            "Native" => GangScheduler::Native,
+            "Volcano" => GangScheduler::Volcano,
+            "SchedulerPlugins" => GangScheduler::SchedulerPlugins(PLUGINS_SCHEDULER.to_owned()),
+            "T9k" => GangScheduler::T9k,
+            _ => return GangChoice::Site,
+        };
+        GangChoice::Scheduler(scheduler)
+    }
+
     /// How long the job may take until its program starts.
     pub(crate) fn startup_secs(&self) -> Option<u64> {
         within(self.startup_timeout_seconds)
@@ -91,6 +112,7 @@ pub(crate) fn read(reader: &mut Reader, spec: &Place<'_>) -> Muster {
         elastic: reader.boolean(&place.field("elastic")),
         transport: reader.string(&place.field("transport")),
         gate: reader.string(&place.field("gate")),
+        gang: reader.string(&place.field("gang")),
         census: reader.string(&place.field("census")),
         network_policy: reader.string(&place.field("networkPolicy")),
         ssh_port: reader.int32(&place.field("sshPort")),
@@ -104,8 +126,9 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
         (
             "transport",
             &muster.transport,
-            &[Transport::Ssh.as_str(), Transport::Agent.as_str()],
+            &[Transport::Ssh.as_str(), Transport::Agent.as_str()][..],
         ),
+        ("gang", &muster.gang, &GANGS),
         ("gate", &muster.gate, &[ON, OFF]),
         ("census", &muster.census, &[ON, OFF]),
         ("networkPolicy", &muster.network_policy, &[ON, OFF]),

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::keys::Keys;
-use crate::site::GangScheduler;
+use crate::site::GangApi;
 use crate::worker_batch::WorkerBatch;
 use crate::worker_selection::WorkerSelection;
 
@@ -138,12 +138,8 @@ pub enum Kind {
     RoleBinding,
     /// networking.k8s.io/v1
     NetworkPolicy,
-    /// scheduling.volcano.sh/v1beta1
-    VolcanoPodGroup,
-    /// scheduling.x-k8s.io/v1alpha1
-    SchedulerPluginsPodGroup,
-    /// scheduler.tensorstack.dev/v1beta1
-    T9kPodGroup,
+    /// Of a gang scheduler.
+    PodGroup(GangApi),
 }
 
 impl Kind {
@@ -168,18 +164,7 @@ impl Kind {
             Self::Role => "Role",
             Self::RoleBinding => "RoleBinding",
             Self::NetworkPolicy => "NetworkPolicy",
-            Self::VolcanoPodGroup | Self::SchedulerPluginsPodGroup | Self::T9kPodGroup => {
-                "PodGroup"
-            }
-        }
-    }
-
-    /// The PodGroup of a gang scheduler.
-    pub fn pod_group(scheduler: &GangScheduler) -> Self {
-        match scheduler {
-            GangScheduler::Volcano => Self::VolcanoPodGroup,
-            GangScheduler::SchedulerPlugins(_) => Self::SchedulerPluginsPodGroup,
-            GangScheduler::T9k => Self::T9kPodGroup,
+            Self::PodGroup(_) => "PodGroup",
         }
     }
 }

@@ -120,9 +120,7 @@ fn created(observed: &Observed, known: &Known<'_>, object: &Object, found: &mut 
             observed.account.role.is_absent()
         }
         Kind::RoleBinding => observed.account.binding.is_absent(),
-        Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup | Kind::T9kPodGroup => {
-            observed.pod_group.is_absent()
-        }
+        Kind::PodGroup(_) => observed.pod_group.is_absent(),
         Kind::NetworkPolicy => {
             if !job.isolated {
                 found.push(format!("{what} {name} is created but was not asked for"));

@@ -115,11 +115,23 @@ impl Names {
     }
 }
 
+/// Who places the pods of a job together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GangChoice {
+    /// The site's gang scheduler, if it has one.
+    #[default]
+    Site,
+    /// Nobody, whatever the site has.
+    Nobody,
+    /// This one.
+    Scheduler(GangScheduler),
+}
+
 /// What the user tells a gang scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gang {
-    /// The gang scheduler that the job asks for; the site's, if it has one, when absent.
-    pub scheduler: Option<GangScheduler>,
+    /// Who places its pods together.
+    pub scheduler: GangChoice,
     /// Pods that must fit at once; the launcher and all workers when absent.
     pub min_members: Option<i32>,
     /// Queue, by field or by the job's annotation.
@@ -173,11 +185,24 @@ impl Job {
         self.lifecycle.end == End::OnDeletion
     }
 
-    /// Who places the pods together, if anybody does. The controller of a StatefulSet knows no gangs.
+    /// Who places the pods together, if anybody does. The controller of a StatefulSet knows no gangs, and
+    /// one machine that takes every pod needs none.
     pub fn gang_scheduler<'a>(&'a self, site: &'a Site) -> Option<&'a GangScheduler> {
+        if site.machine_cores.is_some() {
+            return None;
+        }
         match &self.workers {
-            Workers::Pods(_) => self.gang.scheduler.as_ref().or(site.gang.as_ref()),
             Workers::StatefulSet(_) => None,
+            Workers::Pods(_) => match (&self.gang.scheduler, &site.gang) {
+                (GangChoice::Nobody, _) => None,
+                (GangChoice::Site, of_site) => of_site.as_ref(),
+                // The site knows what its scheduler is called.
+                (
+                    GangChoice::Scheduler(GangScheduler::SchedulerPlugins(_)),
+                    Some(of_site @ GangScheduler::SchedulerPlugins(_)),
+                ) => Some(of_site),
+                (GangChoice::Scheduler(scheduler), _) => Some(scheduler),
+            },
         }
     }
 

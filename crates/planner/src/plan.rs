@@ -115,6 +115,9 @@ fn run(observed: &Observed, reach: Reach<'_>, outcome: Option<&Outcome>) -> Vec<
         launcher::align(observed, reach),
         hosts::publish(observed, reach),
     ];
+    if gang::is_leaving(observed) {
+        return vec![objects.concat()];
+    }
     vec![objects.concat(), workers.concat(), launcher.concat()]
 }
 

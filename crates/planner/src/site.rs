@@ -28,6 +28,46 @@ pub enum GangScheduler {
     SchedulerPlugins(String),
     /// The scheduler of the T9k platform.
     T9k,
+    /// The scheduler of Kubernetes, from 1.37 on, where the cluster has its gate GenericWorkload on. Pods
+    /// keep the scheduler that their template names.
+    Native,
+}
+
+impl GangScheduler {
+    /// What it reads its groups from.
+    pub fn api(&self) -> GangApi {
+        match self {
+            Self::Volcano => GangApi::Volcano,
+            Self::SchedulerPlugins(_) => GangApi::SchedulerPlugins,
+            Self::T9k => GangApi::T9k,
+            Self::Native => GangApi::Native,
+        }
+    }
+}
+
+/// An API with PodGroups; each has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GangApi {
+    /// scheduling.volcano.sh/v1beta1
+    Volcano,
+    /// scheduling.x-k8s.io/v1alpha1
+    SchedulerPlugins,
+    /// scheduler.tensorstack.dev/v1beta1
+    T9k,
+    /// scheduling.k8s.io/v1beta1
+    Native,
+}
+
+impl GangApi {
+    /// Group and version.
+    pub const fn group_version(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Volcano => ("scheduling.volcano.sh", "v1beta1"),
+            Self::SchedulerPlugins => ("scheduling.x-k8s.io", "v1alpha1"),
+            Self::T9k => ("scheduler.tensorstack.dev", "v1beta1"),
+            Self::Native => ("scheduling.k8s.io", "v1beta1"),
+        }
+    }
 }
 
 /// The word for reaching workers through the API server, which is no choice of the site's.

@@ -19,8 +19,8 @@ fn job(version: &str, spec: &Value) -> String {
 fn v1() -> String {
     let mut launcher = template("mpi");
     launcher["spec"]["containers"][0]["command"] = json!(["false"]);
-    // `echo` is no MPI program, so no worker takes part.
-    let spec = json!({"muster": {"census": "Off"}, "mpiReplicaSpecs": {
+    // `echo` is no MPI program, so no worker takes part. No gang scheduler is here, and none is needed.
+    let spec = json!({"muster": {"census": "Off", "gang": "Native"}, "mpiReplicaSpecs": {
         "Launcher": {"replicas": 1, "template": launcher},
         "Worker": {"replicas": 1, "template": template("mpi")}}});
     job("kubeflow.org/v1", &spec)

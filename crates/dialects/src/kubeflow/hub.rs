@@ -146,6 +146,7 @@ pub(crate) fn slots(job: &MpiJob) -> u32 {
 pub(crate) fn gang(job: &MpiJob) -> Gang {
     let wish = &job.spec.run_policy.scheduling;
     Gang {
+        scheduler: job.spec.muster.gang(),
         min_members: within(wish.min_available),
         queue: first_said([wish.queue.clone(), job.queue.clone()]),
         min_resources: wish.min_resources.clone(),

@@ -11,8 +11,8 @@ use std::ops::RangeInclusive;
 use contract::labels::REPLICA_TYPE_LABEL;
 use planner::Job;
 use planner::job::{
-    Access, CleanUp, End, Gang, HostNames, Launcher, LauncherKind, LauncherStart, Lifecycle,
-    Limits, Login, Mpi, Names, RestartPolicy, Role, WorkerPods, Workers,
+    Access, CleanUp, End, Gang, GangChoice, HostNames, Launcher, LauncherKind, LauncherStart,
+    Lifecycle, Limits, Login, Mpi, Names, RestartPolicy, Role, WorkerPods, Workers,
 };
 use planner::site::{GangScheduler, Transport};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use self::shape::Wanted;
 use super::types::{self, Mode, MpiJob, T9kScheduler};
 use super::{API_VERSION, KIND, defaults};
 use crate::FieldError;
-use crate::muster_fields::{self, within};
+use crate::muster_fields::{self, Muster, within};
 use crate::names::dns_1035_problems;
 
 /// Type of the launcher's replica.
@@ -169,18 +169,26 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
                 ..Limits::NONE
             }),
         },
-        gang: gang(spec.t9k_scheduler.as_ref()),
+        gang: gang(muster, spec.t9k_scheduler.as_ref()),
         isolated: muster.is_isolated(),
         reports_pods: true,
     }
 }
 
-fn gang(scheduler: Option<&T9kScheduler>) -> Gang {
+/// Who has a queue of the platform waits for its scheduler, unless the job names another.
+fn gang(muster: &Muster, scheduler: Option<&T9kScheduler>) -> Gang {
+    let choice = muster.gang();
     let Some(T9kScheduler { queue, priority }) = scheduler else {
-        return Gang::default();
+        return Gang {
+            scheduler: choice,
+            ..Gang::default()
+        };
     };
     Gang {
-        scheduler: Some(GangScheduler::T9k),
+        scheduler: match choice {
+            GangChoice::Site => GangChoice::Scheduler(GangScheduler::T9k),
+            other => other,
+        },
         queue: Some(queue.clone()),
         priority: within(*priority),
         ..Gang::default()

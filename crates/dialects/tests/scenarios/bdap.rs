@@ -5,6 +5,7 @@ use dialects::bdap_v1::DIALECT;
 use dialects::{Finding, Urgency};
 use planner::fixtures::noon;
 use planner::observed::{PodPhase, Slot};
+use planner::site::GangApi;
 use planner::{Job, Kind};
 use serde_json::{Value, json};
 
@@ -291,7 +292,7 @@ fn a21_gang_label_and_scheduler_reach_the_workers_and_not_the_launcher() {
     let launcher = scenario.made(Kind::Pod)[0];
     assert_eq!(launcher["metadata"]["labels"].get(label), None);
     assert_eq!(launcher["spec"].get("schedulerName"), None);
-    assert_eq!(scenario.made(Kind::VolcanoPodGroup).len(), 0);
+    assert_eq!(scenario.made(Kind::PodGroup(GangApi::Volcano)).len(), 0);
 }
 
 #[test]

@@ -67,7 +67,8 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
 
 fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let (job, names) = (&observed.job, &observed.job.names);
-    let gang = job.gang_scheduler(&observed.site).map(Kind::pod_group);
+    let gang = job.gang_scheduler(&observed.site);
+    let gang = gang.map(|scheduler| Kind::PodGroup(scheduler.api()));
     let key = job.keys(&observed.site).map(|(_, name)| name);
     let slots = [
         (

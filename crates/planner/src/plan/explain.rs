@@ -5,7 +5,7 @@ use contract::Reason;
 
 use super::blocked::Block;
 use super::situation::Situation;
-use super::{pods, retry, verdict};
+use super::{gang, pods, retry, verdict};
 use crate::action::Kind;
 use crate::job::{Access, WorkerPods, Workers};
 use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
@@ -206,11 +206,13 @@ fn refused(situation: &Situation<'_>, refusal: &Refusal) -> Explanation {
         403 if said.contains("exceeded quota") => Reason::QuotaExceeded,
         403 if said.contains("violates PodSecurity") => Reason::PodSecurityDenied,
         400 | 422 => Reason::Invalid,
+        404 if matches!(refusal.kind, Kind::PodGroup(_)) => Reason::WaitingForGang,
         Refusal::OVER_BUDGET => Reason::NamespaceOverBudget,
         _ => Reason::Refused,
     };
     let message = match refusal.kind {
         _ if refusal.code == Refusal::OVER_BUDGET => said.clone(),
+        _ if reason == Reason::WaitingForGang => said.clone(),
         Kind::Pod if refusal.name == observed.job.names.launcher => {
             format!("launcher pod created failed: {said}")
         }
@@ -235,7 +237,10 @@ fn refused(situation: &Situation<'_>, refusal: &Refusal) -> Explanation {
 
 fn gathering(situation: &Situation<'_>) -> Explanation {
     let (observed, running, wanted) = (situation.observed, situation.running, situation.wanted);
-    let progress = format!("{running} of {wanted} workers run");
+    let mut progress = format!("{running} of {wanted} workers run");
+    if gang::is_leaving(observed) {
+        progress += "; the PodGroup of the last run is still being deleted";
+    }
     let ended = pods::workers(observed).find(|pod| pod.phase.is_over());
     let (reason, message) = match (ended, held(pods::workers(observed))) {
         (Some(pod), _) => {

@@ -26,6 +26,19 @@ pub(super) fn ensure(observed: &Observed) -> Vec<Action> {
     action.into_iter().collect()
 }
 
+/// Kubernetes keeps its own groups until their last pod has ended, so pods that are created too early
+/// would join the group of an earlier run, and keep it. Where pods of this run are in it already, it
+/// stays as long as they do.
+pub(super) fn is_leaving(observed: &Observed) -> bool {
+    let native = observed.job.gang_scheduler(&observed.site) == Some(&GangScheduler::Native);
+    let going = observed
+        .pod_group
+        .ours()
+        .is_some_and(|group| group.deleting);
+    let mut pods = observed.workers.iter().chain(&observed.launcher_pods);
+    native && going && !pods.any(|pod| !pod.deleting && !pod.phase.is_over())
+}
+
 /// The group goes.
 pub(super) fn remove(observed: &Observed) -> Vec<Action> {
     let Some(scheduler) = observed.job.gang_scheduler(&observed.site) else {
@@ -33,14 +46,18 @@ pub(super) fn remove(observed: &Observed) -> Vec<Action> {
     };
     let group = observed.pod_group.ours().filter(|group| !group.deleting);
     let name = &observed.job.names.pod_group;
-    let delete = |group: &PodGroup| Action::delete(Kind::pod_group(scheduler), name, &group.uid);
+    let kind = Kind::PodGroup(scheduler.api());
+    let delete = |group: &PodGroup| Action::delete(kind, name, &group.uid);
     group.map(delete).into_iter().collect()
 }
 
 fn align(observed: &Observed, scheduler: &GangScheduler, group: &PodGroup) -> Option<Action> {
     let changes = changes(&group.spec, render::spec(observed, scheduler));
     (!changes.is_empty()).then(|| {
-        let (kind, name) = (Kind::pod_group(scheduler), &observed.job.names.pod_group);
+        let (kind, name) = (
+            Kind::PodGroup(scheduler.api()),
+            &observed.job.names.pod_group,
+        );
         Action::patch(kind, name, &group.uid, json!({"spec": changes}))
     })
 }

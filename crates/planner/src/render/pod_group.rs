@@ -14,6 +14,7 @@ use crate::site::{GangScheduler, Site};
 
 mod requests;
 
+const PRIORITY_CLASS_NAME: &str = "priorityClassName";
 const VOLCANO: &str = "volcano";
 const VOLCANO_GROUP_ANNOTATION: &str = "scheduling.k8s.io/group-name";
 const SCHEDULER_PLUGINS_GROUP_LABEL: &str = "scheduling.x-k8s.io/pod-group";
@@ -22,29 +23,49 @@ const T9K_GROUP_LABEL: &str = "scheduler.tensorstack.dev/group-name";
 const T9K_QUEUE_LABEL: &str = "scheduler.tensorstack.dev/queue";
 
 pub(crate) fn pod_group(observed: &Observed, scheduler: &GangScheduler) -> Object {
-    let api_version = match scheduler {
-        GangScheduler::Volcano => "scheduling.volcano.sh/v1beta1",
-        GangScheduler::SchedulerPlugins(_) => "scheduling.x-k8s.io/v1alpha1",
-        GangScheduler::T9k => "scheduler.tensorstack.dev/v1beta1",
-    };
-    let (job, kind) = (&observed.job, Kind::pod_group(scheduler));
-    let body = json!({"spec": spec(observed, scheduler)});
-    child(job, kind, api_version, &job.names.pod_group, body)
+    let api = scheduler.api();
+    let (group, version) = api.group_version();
+    let (job, api_version) = (&observed.job, format!("{group}/{version}"));
+    let mut spec = spec(observed, scheduler);
+    spec.extend(fixed(job, scheduler));
+    let (name, body) = (&job.names.pod_group, json!({"spec": spec}));
+    child(job, Kind::PodGroup(api), &api_version, name, body)
 }
 
-/// Its spec. A field that the job does not set is left out, for the scheduler to fill in.
+/// What can be said only when the group is made.
+fn fixed(job: &Job, scheduler: &GangScheduler) -> Map<String, Value> {
+    let mut fixed = Map::new();
+    if let GangScheduler::Native = scheduler {
+        if let Some(class) = priority_class(job) {
+            fixed.insert(PRIORITY_CLASS_NAME.to_owned(), class.into());
+        }
+        if !job.elastic {
+            // A program that loses one of its pods fails, so one that must make room makes all of it.
+            fixed.insert("disruptionMode".to_owned(), json!({"all": {}}));
+        }
+    }
+    fixed
+}
+
+/// Its spec, as far as it follows the job. A field that the job does not set is left out, for the
+/// scheduler to fill in.
 pub(crate) fn spec(observed: &Observed, scheduler: &GangScheduler) -> Map<String, Value> {
     let job = &observed.job;
     let members = min_members(job);
     let queue = job.gang.queue.as_deref().filter(|queue| !queue.is_empty());
     let mut spec = Map::from_iter([("minMember".to_owned(), members.into())]);
     match scheduler {
+        GangScheduler::Native => {
+            // A group of none is not valid, and one of one holds nothing back.
+            let policy = json!({"gang": {"minCount": members.max(1)}});
+            return Map::from_iter([("schedulingPolicy".to_owned(), policy)]);
+        }
         GangScheduler::Volcano => {
             if let Some(queue) = queue {
                 spec.insert("queue".to_owned(), queue.into());
             }
             if let Some(class) = priority_class(job) {
-                spec.insert("priorityClassName".to_owned(), class.into());
+                spec.insert(PRIORITY_CLASS_NAME.to_owned(), class.into());
             }
         }
         GangScheduler::SchedulerPlugins(_) => {
@@ -89,6 +110,17 @@ pub(crate) fn enlist(job: &Job, site: &Site, draft: &mut Draft) {
             );
             T9K
         }
+        GangScheduler::Native => {
+            let link = json!({"podGroupName": group});
+            draft.spec.insert("schedulingGroup".to_owned(), link);
+            // It places no group whose pods differ from it in priority.
+            if let (Some(class), None) = (priority_class(job), named_class(&draft.spec)) {
+                draft
+                    .spec
+                    .insert(PRIORITY_CLASS_NAME.to_owned(), class.into());
+            }
+            return;
+        }
     };
     draft.spec.insert("schedulerName".to_owned(), name.into());
 }
@@ -119,9 +151,12 @@ fn priority_class(job: &Job) -> Option<&str> {
 }
 
 fn class_of(template: &Value) -> Option<&str> {
-    template["spec"]["priorityClassName"]
-        .as_str()
-        .filter(|class| !class.is_empty())
+    template["spec"].as_object().and_then(named_class)
+}
+
+fn named_class(spec: &Map<String, Value>) -> Option<&str> {
+    let class = spec.get(PRIORITY_CLASS_NAME)?.as_str()?;
+    (!class.is_empty()).then_some(class)
 }
 
 /// As the job sets them, otherwise what the first `members` pods ask for, in the order in which the

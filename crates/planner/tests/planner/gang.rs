@@ -3,6 +3,7 @@
 mod content;
 mod drift;
 mod lifetime;
+mod native;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ fn group_actions(plan: &Plan) -> Vec<&Action> {
                 return false;
             }
         };
-        matches!(kind, Kind::VolcanoPodGroup | Kind::SchedulerPluginsPodGroup)
+        matches!(kind, Kind::PodGroup(_))
     };
     plan.steps.iter().flatten().filter(of_group).collect()
 }

@@ -3,8 +3,8 @@
 
 use planner::fixtures::{job, pod, world};
 use planner::job::{
-    CleanUp, End, JobRestart, LauncherHost, LauncherKind, LauncherStart, Lifecycle, Limits, Mpi,
-    RestartPolicy, Workers,
+    CleanUp, End, GangChoice, JobRestart, LauncherHost, LauncherKind, LauncherStart, Lifecycle,
+    Limits, Mpi, RestartPolicy, Workers,
 };
 use planner::observed::{Pod, PodPhase};
 use planner::site::{GangScheduler, Transport};
@@ -21,7 +21,12 @@ fn jobs() -> impl Strategy<Value = Job> {
         Some(LauncherHost::Unindexed),
     ]);
     let start = select(vec![LauncherStart::AtOnce, LauncherStart::WhenWorkersReady]);
-    let gang = prop::option::weighted(0.1, Just(GangScheduler::T9k));
+    let gang = [GangScheduler::T9k, GangScheduler::Native].map(GangChoice::Scheduler);
+    let gang = [GangChoice::Nobody]
+        .into_iter()
+        .chain(gang)
+        .collect::<Vec<_>>();
+    let gang = prop_oneof![7 => Just(GangChoice::Site), 3 => select(gang)];
     let parts = (launchers(), accesses(), lifecycles());
     let workers = (0..4_u32, restarts());
     (mpi, host, start, gang, parts, workers, any::<[bool; 2]>()).prop_map(

@@ -2,6 +2,7 @@
 
 use planner::fixtures::world;
 use planner::observed::PodPhase;
+use planner::site::GangApi;
 use planner::{Action, Kind};
 use serde_json::{Value, json};
 
@@ -29,7 +30,9 @@ fn a18_pods_wait_in_the_queue_that_the_job_names() {
         .iter()
         .flatten()
         .filter_map(|action| match action {
-            Action::Create(object) if object.kind == Kind::T9kPodGroup => Some(&object.body),
+            Action::Create(object) if object.kind == Kind::PodGroup(GangApi::T9k) => {
+                Some(&object.body)
+            }
             _ => None,
         })
         .collect();

@@ -1,9 +1,10 @@
 //! When a PodGroup comes and goes, and what holds it up.
 
+use contract::Reason;
 use planner::fixtures::{job, world};
 use planner::job::CleanUp;
 use planner::observed::{PodPhase, Slot};
-use planner::site::GangScheduler;
+use planner::site::{GangApi, GangScheduler};
 use planner::{Action, Kind, Verdict, WaitingOn, plan};
 use serde_json::json;
 
@@ -28,7 +29,7 @@ fn somebody_elses_group_blocks_the_job() {
     let plan = plan(&world);
     assert!(plan.steps.is_empty());
     let name = WaitingOn::Name {
-        kind: Kind::SchedulerPluginsPodGroup,
+        kind: Kind::PodGroup(GangApi::SchedulerPlugins),
         name: "demo".to_owned(),
     };
     assert_eq!(plan.because, name);
@@ -37,10 +38,27 @@ fn somebody_elses_group_blocks_the_job() {
 #[test]
 fn a_refused_group_is_not_tried_again_at_once() {
     let world = world_with(volcano(), wishful());
-    let refused = world.refusing(Kind::VolcanoPodGroup, "demo", 422, "no such queue");
+    let refused = world.refusing(
+        Kind::PodGroup(GangApi::Volcano),
+        "demo",
+        422,
+        "no such queue",
+    );
     assert!(group_actions(&plan(&refused)).is_empty());
     let later = refused.with(|world| world.now += jiff::SignedDuration::from_mins(2));
     assert_eq!(group_actions(&plan(&later)).len(), 1);
+}
+
+#[test]
+fn a_job_whose_gang_api_is_missing_waits_for_it() {
+    let kind = Kind::PodGroup(GangApi::Volcano);
+    let said = "the cluster does not serve podgroups.scheduling.volcano.sh v1beta1";
+    let refused = world_with(volcano(), wishful()).refusing(kind, "demo", 404, said);
+    let plan = plan(&refused);
+    assert_eq!(plan.status.reason, Some(Reason::WaitingForGang));
+    assert_eq!(plan.status.message, said);
+    let objects = plan.steps.iter().flatten().flat_map(Action::objects);
+    assert!(objects.into_iter().all(|object| object.kind != Kind::Pod));
 }
 
 #[test]
@@ -52,7 +70,7 @@ fn the_group_comes_before_any_pod() {
             objects.any(|object| object.kind == kind)
         })
     };
-    assert_eq!(step(Kind::VolcanoPodGroup), Some(0));
+    assert_eq!(step(Kind::PodGroup(GangApi::Volcano)), Some(0));
     assert!(step(Kind::Pod) > Some(0));
     assert!(step(Kind::Job) > Some(0));
 }
@@ -71,7 +89,7 @@ fn a_suspended_or_cleaned_job_loses_its_group() {
         running(CleanUp::Nothing, volcano()).with(|world| world.job.lifecycle.suspended = true);
     assert_eq!(
         group_actions(&plan(&suspended)),
-        [&delete(Kind::VolcanoPodGroup)]
+        [&delete(Kind::PodGroup(GangApi::Volcano))]
     );
     assert!(suspended.settled().pod_group.is_absent());
 
@@ -83,7 +101,7 @@ fn a_suspended_or_cleaned_job_loses_its_group() {
         let over = running(clean, plugins()).over(Verdict::Succeeded);
         let plan = plan(&over);
         let actions = group_actions(&plan);
-        let wanted = delete(Kind::SchedulerPluginsPodGroup);
+        let wanted = delete(Kind::PodGroup(GangApi::SchedulerPlugins));
         assert_eq!(
             actions,
             if goes { vec![&wanted] } else { Vec::new() },
@@ -120,7 +138,7 @@ fn a_launcher_that_waits_for_its_workers_is_not_in_their_gang() {
         let job = job("demo").workers(3);
         let job = if waits { job.launcher_waits() } else { job };
         let world = world(job).with(|world| world.site.gang = Some(volcano()));
-        let group = crate::created_one(&plan(&world), Kind::VolcanoPodGroup, "demo");
+        let group = crate::created_one(&plan(&world), Kind::PodGroup(GangApi::Volcano), "demo");
         assert_eq!(group["spec"]["minMember"], members);
     }
 }
