@@ -9,6 +9,7 @@ mod api {
     mod crash;
     mod fixture;
     mod flyte;
+    mod gangs;
     mod idle;
     mod install;
     mod leaders;

@@ -18,6 +18,7 @@ mod cost;
 mod deletion;
 mod examples;
 mod flyte;
+mod gangs;
 mod helm;
 mod kubeflow_guide;
 mod loss;

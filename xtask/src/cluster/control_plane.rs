@@ -15,6 +15,8 @@ use super::layout::{Node, Shape, State};
 use super::processes::OF_NODE;
 use super::{mounts, network, wait};
 
+/// Kubernetes' own gangs, which are off unless asked for.
+const GATES: &str = "GenericWorkload=true";
 const AUDIT_POLICY: &str = include_str!("../../../e2e/cluster/audit-policy.yaml");
 
 /// Runs until one of the control plane's programs ends; ending it ends the whole cluster.
@@ -140,6 +142,12 @@ fn api_server(state: &State, shape: &Shape) -> Result<Command> {
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("enable-admission-plugins", "NodeRestriction".to_owned()),
         ("allow-privileged", yes()),
+        ("feature-gates", GATES.to_owned()),
+        // PodGroups are beta, which no API server serves unless told.
+        (
+            "runtime-config",
+            "scheduling.k8s.io/v1beta1=true".to_owned(),
+        ),
         // No proxy runs beside the API server, so it calls webhooks at their pods' addresses.
         ("enable-aggregator-routing", yes()),
         // A test of a lost node would otherwise wait five minutes for its pods to be given up.
@@ -182,6 +190,7 @@ fn scheduler(state: &State, shape: &Shape) -> Command {
 fn client_flags(state: &State, user: &str) -> Vec<(&'static str, String)> {
     let kubeconfig = text(&state.kubeconfig(user));
     vec![
+        ("feature-gates", GATES.to_owned()),
         ("kubeconfig", kubeconfig.clone()),
         ("authentication-kubeconfig", kubeconfig.clone()),
         ("authorization-kubeconfig", kubeconfig),
