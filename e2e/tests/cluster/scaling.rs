@@ -1,11 +1,11 @@
 //! Changing the number of workers of a running job: pods and list of hosts follow, up and down.
 
-use anyhow::{Context, Result};
-use e2e::cluster_fixture::pi::{Mpi, PI, User, job};
+use anyhow::{Context, Result, ensure};
+use e2e::cluster_fixture::pi::{Mpi, PI, User, held_pi, job};
 use e2e::cluster_fixture::submitted::Submitted;
-use e2e::cluster_fixture::{ClusterFixture, PATIENCE};
+use e2e::cluster_fixture::{ClusterFixture, MPIJOBS, PATIENCE};
 use e2e::wait_for;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::with_cluster;
 
@@ -39,10 +39,62 @@ fn workers_come_and_go_with_their_number() -> Result<()> {
     })
 }
 
+#[test]
+fn kubectl_scale_deletes_no_worker_that_stays() -> Result<()> {
+    with_cluster("scale", |fixture| follow_scale(fixture, false))
+}
+
+/// The launcher has index 0 then, and worker 0 index 1.
+#[test]
+fn kubectl_scale_deletes_no_worker_that_stays_beside_a_launcher_with_ranks() -> Result<()> {
+    with_cluster("scale-launcher", |fixture| follow_scale(fixture, true))
+}
+
+fn follow_scale(fixture: &ClusterFixture, launcher_as_worker: bool) -> Result<()> {
+    let job = held_pi(Mpi::OpenMpi4, User::Root, 2);
+    let job = fixture.submit(&match launcher_as_worker {
+        true => job.launcher_as_worker(),
+        false => job,
+    })?;
+    job.running()?;
+    let mut before = job.workers_run(2)?;
+    for count in [4, 3, 1] {
+        let replicas = format!("--replicas={count}");
+        let name = format!("{MPIJOBS}/pi");
+        let args = ["scale", "--namespace", &fixture.namespace, &name, &replicas];
+        fixture.cluster.kubectl(&args)?;
+        let after = job.workers_run(count)?;
+        for (old, new) in before.iter().zip(&after) {
+            let uid = |pod: &Value| pod["metadata"]["uid"].clone();
+            ensure!(
+                uid(old) == uid(new),
+                "{} was replaced",
+                new["metadata"]["name"]
+            );
+        }
+        let hosts = count as usize + usize::from(launcher_as_worker);
+        wait_for(&format!("a list of {hosts} hosts"), PATIENCE, || {
+            let config = fixture
+                .cluster
+                .get(&fixture.namespace, "configmap", "pi-config")?;
+            let config = config.context("the lists are gone")?;
+            let list = config["data"]["hostfile"].as_str().unwrap_or_default();
+            Ok((list.lines().count() == hosts).then_some(()))
+        })?;
+        job.until("the scale to follow", |job| {
+            job["status"]["replicaStatuses"]["Worker"]["active"] == count
+        })?;
+        before = after;
+    }
+    let launchers = fixture.pods("pi", "launcher")?;
+    ensure!(launchers.len() == 1, "the launcher was started again");
+    job.delete()
+}
+
 fn scale(fixture: &ClusterFixture, workers: u32) -> Result<()> {
     let replicas = json!({"Worker": {"replicas": workers}});
     fixture.patch(
-        e2e::cluster_fixture::MPIJOBS,
+        MPIJOBS,
         "pi",
         &json!({"spec": {"mpiReplicaSpecs": replicas}}),
     )
