@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::{clients, cluster, images};
+use crate::{clients, cluster, images, queues};
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -30,6 +30,8 @@ pub(crate) enum Artifact {
     Helm,
     /// Images with MPI for test jobs
     Images,
+    /// Definitions of the PodGroups of gang schedulers
+    PodGroups,
 }
 
 impl Artifact {
@@ -48,6 +50,7 @@ impl Artifact {
             Self::Flyte => clients::flyte().map(drop),
             Self::Helm => clients::helm().map(drop),
             Self::Images => images::ensure_stacks(),
+            Self::PodGroups => queues::pod_groups().map(drop),
         }
     }
 }

@@ -13,6 +13,7 @@ mod go;
 mod images;
 mod interrupts;
 mod packages;
+mod queues;
 mod test;
 mod tidy;
 

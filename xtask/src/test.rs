@@ -19,7 +19,7 @@ use crate::artifacts::Artifact;
 use crate::cluster::{self, Guard, Running, Spec};
 use crate::command::cargo;
 use crate::interrupts::Interrupts;
-use crate::{clients, command, images, packages, tidy};
+use crate::{clients, command, images, packages, queues, tidy};
 use builds::Builds;
 use leftovers::Sandbox;
 use report::Report;
@@ -95,11 +95,11 @@ const CLUSTER_TEST_THREADS: &str = "4";
 
 /// What a stage needs and is slow to build.
 fn needs(group: Group) -> &'static [Artifact] {
-    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, Python};
+    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, PodGroups, Python};
     match group {
         Group::Unit => &[],
         Group::Local => &[Kubernetes],
-        Group::Api => &[Kubernetes, Operator, Python, Flyte],
+        Group::Api => &[Kubernetes, Operator, Python, Flyte, PodGroups],
         Group::Size => &[Kubernetes, Operator],
         Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Helm, Images],
     }
@@ -264,6 +264,7 @@ impl Stages {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
             tests.envs(clients::environment()?);
+            tests.env("MUSTER_E2E_POD_GROUPS", queues::pod_groups()?);
             tally += self.tests_of_real_parts("api", tests.envs(environment))?;
             Ok(tally)
         })

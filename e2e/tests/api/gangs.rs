@@ -1,5 +1,5 @@
-//! Gangs without a scheduler: the group of a job on a real API server, from its first pod to a resume, and
-//! a job whose gang API is not there yet.
+//! Gangs without a scheduler: the group of a job on a real API server, from its first pod to a resume, as
+//! Kubernetes and the makers of gang schedulers define it, and a job whose gang API is not there yet.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_fixture::{ApiFixture, SOON, uid};
@@ -64,49 +64,67 @@ fn a_native_gang_follows_its_job() -> Result<()> {
     Ok(())
 }
 
-/// As far as muster writes it; Volcano itself is not here.
-fn volcano_groups() -> Value {
-    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "podgroups.scheduling.volcano.sh"},
-        "spec": {
-            "group": "scheduling.volcano.sh", "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "plural": "podgroups"},
-            "versions": [{"name": "v1beta1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free}}}}],
-        },
-    })
+#[test]
+fn volcano_accepts_the_group_of_a_job_that_waited_for_it() -> Result<()> {
+    let wanted = json!({"minMember": 2, "queue": "jobs", "priorityClassName": "system-node-critical",
+        "minResources": {"cpu": "3"}});
+    follows("Volcano", "scheduling.volcano.sh", "v1beta1", &wanted)
 }
 
 #[test]
-fn a_job_waits_for_its_gang_api_and_goes_on_when_it_appears() -> Result<()> {
+fn scheduler_plugins_accept_the_group_of_a_job_that_waited_for_them() -> Result<()> {
+    let wanted =
+        json!({"minMember": 2, "scheduleTimeoutSeconds": 60, "minResources": {"cpu": "3"}});
+    follows(
+        "SchedulerPlugins",
+        "scheduling.x-k8s.io",
+        "v1alpha1",
+        &wanted,
+    )
+}
+
+/// With the definition that the scheduler's makers publish: what it does not know would be dropped.
+fn follows(gang: &str, api_group: &str, version: &str, wanted: &Value) -> Result<()> {
     let fixture = new_fixture("gangless")?;
     let _operator = fixture.operator()?;
-    fixture.submit(&in_gang("Volcano"))?;
+    let policy = json!({"minAvailable": 2, "queue": "jobs", "scheduleTimeoutSeconds": 60,
+        "priorityClass": "system-node-critical", "minResources": {"cpu": "3"}});
+    fixture.submit(&in_gang(gang).with("/spec/runPolicy/schedulingPolicy", policy))?;
+    let crd = format!("podgroups.{api_group}");
     let said = wait_for("the reason", SOON, || {
         let muster = fixture.job("pi")?["status"]["muster"].take();
         Ok((muster["reason"] == "WaitingForGang").then_some(muster))
     })?;
     let message = said["message"].as_str().unwrap_or_default();
-    ensure!(
-        message.contains("podgroups.scheduling.volcano.sh"),
-        "{message}"
-    );
+    ensure!(message.contains(&crd), "{message}");
     ensure!(
         fixture.pods("pi", "worker")?.is_empty(),
         "pods before their group"
     );
 
-    fixture.api.create(CRDS, &volcano_groups())?;
+    let definitions = std::env::var("MUSTER_E2E_POD_GROUPS")
+        .context("MUSTER_E2E_POD_GROUPS is not set: run `cargo xtask test --only api`")?;
+    let definition = format!("{definitions}/{api_group}_podgroups.yaml");
+    let apply = ["apply", "--server-side", "--filename", &definition];
+    fixture.cluster.kubectl(&apply)?;
     wait_for("workers", TRIED_AGAIN_MAX, || {
         let workers = fixture.pods("pi", "worker")?;
         Ok((workers.len() == 2).then_some(()))
     })?;
-    let group = group(&fixture, "scheduling.volcano.sh/v1beta1")?.context("no group")?;
-    ensure!(group["spec"]["minMember"] == 3, "{}", group["spec"]);
+    let api = format!("{api_group}/{version}");
+    let stored = group(&fixture, &api)?.context("no group")?;
+    ensure!(stored["spec"] == *wanted, "{}", stored["spec"]);
+
+    let policy = json!({"schedulingPolicy": {"minAvailable": 3}});
+    fixture.edit("pi", &json!({"spec": {"runPolicy": policy}}))?;
+    wait_for("the group of three", SOON, || {
+        let group = group(&fixture, &api)?.context("the group is gone")?;
+        Ok((group["spec"]["minMember"] == 3).then_some(()))
+    })?;
+    fixture.edit("pi", &json!({"spec": {"runPolicy": {"suspend": true}}}))?;
+    wait_for("the group to go", SOON, || {
+        Ok(group(&fixture, &api)?.is_none().then_some(()))
+    })?;
     // A cluster may be kept for another run.
-    fixture
-        .api
-        .delete(&format!("{CRDS}/podgroups.scheduling.volcano.sh"))
+    fixture.api.delete(&format!("{CRDS}/{crd}"))
 }

@@ -28,7 +28,12 @@ const LANES: [&[Artifact]; 2] = [
         Artifact::Agent,
         Artifact::Helm,
     ],
-    &[Artifact::Python, Artifact::Flyte, Artifact::Images],
+    &[
+        Artifact::Python,
+        Artifact::PodGroups,
+        Artifact::Flyte,
+        Artifact::Images,
+    ],
 ];
 /// Added to the niceness of the tests, which go first.
 const NICENESS: &str = "10";
