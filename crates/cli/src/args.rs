@@ -86,6 +86,8 @@ pub(crate) enum Verb {
     Lint(LintArgs),
     /// Print every object that the operator would create for a job
     Render(RenderArgs),
+    /// Write jobs of kubeflow.org/v1alpha1 and v1alpha2 as kubeflow.org/v1
+    Convert(ConvertArgs),
     /// Explain the fields of an MPIJob
     Fields(FieldsArgs),
     /// Print a job built from flags
@@ -158,6 +160,15 @@ pub(crate) struct RenderArgs {
     /// Suffix of host names, e.g. cluster.local
     #[arg(long, default_value = "")]
     pub(crate) cluster_domain: String,
+    /// Image of muster-agent, as the operator is told it; empty for an operator without one
+    #[arg(long, default_value = concat!("muster-agent:", env!("CARGO_PKG_VERSION")))]
+    pub(crate) agent_image: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
 }
 
 #[derive(Debug, Args)]

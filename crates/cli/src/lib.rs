@@ -6,6 +6,7 @@
 
 mod args;
 mod backend;
+mod convert;
 mod exit;
 mod follow;
 mod lint;
@@ -118,6 +119,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Verb::Lint(args) => verbs::lint::run(&args),
         Verb::Render(args) => verbs::render::run(&global, &args),
         Verb::Fields(args) => verbs::fields::run(&args),
+        Verb::Convert(args) => verbs::convert::run(&args),
         Verb::Generate(args) => verbs::generate::run(&global, &args),
         Verb::Completion(args) => verbs::completion::run(&args),
         Verb::Version(args) => verbs::version::run(&args),

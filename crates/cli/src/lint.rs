@@ -9,6 +9,7 @@ mod variables;
 
 use serde_json::Value;
 
+use crate::convert;
 use crate::manifest::{self, Api, Manifest};
 use crate::schema;
 use crate::yaml::{Document, Mark};
@@ -60,17 +61,35 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
                 message: format!("{} is not valid YAML: {}", manifest.name, malformed.message),
                 mark: malformed.mark,
                 label: "here".to_owned(),
-                advice: String::new(),
+                advice: template_advice(&manifest.text),
             }];
         }
     };
-    let mut findings: Vec<Finding> = documents.iter().flat_map(document).collect();
+    let objects = documents.iter().flat_map(items);
+    let mut findings: Vec<Finding> = objects.flat_map(|object| document(&object)).collect();
     if documents.is_empty() {
         let message = format!("{} contains no object", manifest.name);
         findings.push(error("Empty", message, None));
     }
     findings.sort_by_key(|finding| (finding.mark, finding.severity));
     findings
+}
+
+/// A list's items, or the document itself.
+fn items(document: &Document) -> Vec<Document> {
+    if !manifest::is_list(&document.value) {
+        return vec![document.clone()];
+    }
+    let item = |index| document.within(&format!("/items/{index}"));
+    (0..).map_while(item).collect()
+}
+
+/// Many files that are not YAML are templates that make YAML.
+fn template_advice(text: &str) -> String {
+    match text.contains("{{") {
+        true => "if this is a Helm template, check what `helm template` makes of it".to_owned(),
+        false => String::new(),
+    }
 }
 
 /// Whether any finding keeps the file from running.
@@ -98,10 +117,13 @@ fn document(document: &Document) -> Vec<Finding> {
         return vec![error("Invalid", message, document.value_mark(""))];
     }
     for field in ["apiVersion", "kind"] {
-        if manifest::text(object, field).is_empty() {
-            let message = format!("{field} is missing");
-            return vec![error("Invalid", message, document.value_mark(""))];
-        }
+        let message = match object.get(field) {
+            Some(Value::String(text)) if !text.is_empty() => continue,
+            None | Some(Value::Null | Value::String(_)) => format!("{field} is missing"),
+            Some(_) => format!("{field} must be a string"),
+        };
+        let at = format!("/{field}");
+        return vec![error("Invalid", message, document.value_mark(&at))];
     }
     match manifest::api(object) {
         Some(dialect) => job(document, dialect),
@@ -138,6 +160,10 @@ fn stranger(document: &Document) -> Vec<Finding> {
         document.value_mark(at),
     );
     finding.label = format!("muster knows {}", known.join(", "));
+    if convert::is_old(object) {
+        finding.message = format!("{version} is a version that no operator runs any more");
+        finding.advice = "`muster convert` writes this job as kubeflow.org/v1".to_owned();
+    }
     vec![finding]
 }
 

@@ -48,7 +48,7 @@ impl Manifest {
     pub(crate) fn objects(&self) -> Vec<Value> {
         let mut objects = Vec::new();
         for document in self.documents.iter().flatten() {
-            match document.value.get("items").and_then(Value::as_array) {
+            match document.value["items"].as_array() {
                 Some(items) if is_list(&document.value) => objects.extend(items.iter().cloned()),
                 _ => objects.push(document.value.clone()),
             }
@@ -57,8 +57,9 @@ impl Manifest {
     }
 }
 
-fn is_list(object: &Value) -> bool {
-    text(object, "kind").ends_with("List")
+/// Whether an object is only there to hold others, as `v1 List` and `MPIJobList` are.
+pub(crate) fn is_list(object: &Value) -> bool {
+    text(object, "kind").ends_with("List") && object.get("items").is_some_and(Value::is_array)
 }
 
 /// An API that a job may be written in.
@@ -102,9 +103,19 @@ pub(crate) fn api(object: &Value) -> Option<&'static Api> {
         .find(|api| kind == api.kind && version == api_version(api))
 }
 
-/// What an object asks for, or what is wrong with it; nothing when it is not a job.
+/// What an object asks for, or what is wrong with it; nothing when it is not a job. One that leaves its
+/// name to the API server is judged with a name as the server would give it.
 pub(crate) fn lower(object: &Value) -> Option<Result<Job, Vec<FieldError>>> {
-    Some((dialect(object)?.lower)(object))
+    let dialect = dialect(object)?;
+    let prefix = object
+        .pointer("/metadata/generateName")
+        .and_then(Value::as_str);
+    let Some(prefix) = prefix.filter(|_| name(object).is_empty()) else {
+        return Some((dialect.lower)(object));
+    };
+    let mut named = object.clone();
+    named["metadata"]["name"] = format!("{prefix}xxxxx").into();
+    Some((dialect.lower)(&named))
 }
 
 /// The dialect of a job; none when the object is not a job.

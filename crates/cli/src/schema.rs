@@ -73,6 +73,18 @@ impl Schema {
         self.0["type"].as_str().unwrap_or("")
     }
 
+    /// Fields that must be written.
+    pub(crate) fn required(self) -> impl Iterator<Item = &'static str> {
+        let names = self.0["required"].as_array().into_iter().flatten();
+        names.filter_map(Value::as_str)
+    }
+
+    /// An amount such as `500m` or `1Gi`.
+    pub(crate) fn is_quantity(self) -> bool {
+        let pattern = self.0["pattern"].as_str().unwrap_or("");
+        self.kind() == "int-or-string" && pattern.contains("[KMGTPE]i") && !pattern.contains("null")
+    }
+
     /// Whether null may be written.
     pub(crate) fn is_nullable(self) -> bool {
         self.0["nullable"] == true

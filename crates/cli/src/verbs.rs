@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod completion;
+pub(crate) mod convert;
 pub(crate) mod describe;
 pub(crate) mod down;
 pub(crate) mod fields;

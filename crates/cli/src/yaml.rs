@@ -52,6 +52,18 @@ impl Document {
         }
     }
 
+    /// What lies at a JSON pointer, as a document of its own.
+    pub(crate) fn within(&self, pointer: &str) -> Option<Self> {
+        let value = self.value.pointer(pointer)?.clone();
+        let below = |(place, marks): (&String, &Marks)| {
+            let rest = place.strip_prefix(pointer)?;
+            let inside = rest.is_empty() || rest.starts_with('/');
+            inside.then(|| (rest.to_owned(), *marks))
+        };
+        let marks = self.marks.iter().filter_map(below).collect();
+        Some(Self { value, marks })
+    }
+
     fn nearest(&self, pointer: &str) -> Option<&Marks> {
         let mut pointer = pointer;
         loop {
@@ -63,9 +75,14 @@ impl Document {
     }
 }
 
-/// All documents of a text; empty ones are left out.
+/// All documents of a text, read as kubectl reads them; empty ones are left out.
 pub(crate) fn documents(text: &str) -> Result<Vec<Document>, Malformed> {
-    let nodes: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(malformed)?;
+    let options = serde_saphyr::options! {
+        // `defaultMode: 0644` is octal.
+        legacy_octal_numbers: true,
+    };
+    let nodes: Vec<Spanned<Node>> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(malformed)?;
     let documents = nodes.into_iter().map(|node| {
         let mut marks = BTreeMap::new();
         let value = placed(node, None, String::new(), &mut marks);
@@ -134,6 +151,9 @@ pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+/// Above this, not every whole number is a float.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
 enum Node {
     Scalar(Value),
     List(Vec<Spanned<Node>>),
@@ -168,6 +188,10 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        // Whole numbers are integers in JSON, however they were written.
+        if value.fract() == 0.0 && value.abs() < WHOLE_MAX {
+            return Ok(Node::Scalar((value as i64).into()));
+        }
         Ok(Node::Scalar(
             Number::from_f64(value).map_or(Value::Null, Value::Number),
         ))
@@ -225,6 +249,26 @@ mod tests {
         assert_eq!(place(first.value_mark("/b/c/1/d")), Some((3, 14, 3)));
         assert_eq!(place(first.key_mark("/b/e~1f")), Some((4, 3, 3)));
         assert_eq!(place(first.key_mark("/b/missing/deep")), Some((2, 1, 1)));
+    }
+
+    #[test]
+    fn m05_numbers_are_read_as_kubectl_reads_them() {
+        let documents = documents("a: 0644\nb: 2.0\nc: 0.5\nd: 08\n").unwrap();
+        let value = &documents[0].value;
+        assert_eq!(value["a"], 420);
+        assert_eq!(value["b"], 2);
+        assert!(value["b"].is_i64());
+        assert_eq!(value["c"], 0.5);
+    }
+
+    #[test]
+    fn a_part_of_a_document_keeps_its_places() {
+        let documents = documents("items:\n- a: 1\n- b: {c: 2}\n").unwrap();
+        let second = documents[0].within("/items/1").unwrap();
+        assert_eq!(second.value["b"]["c"], 2);
+        let mark = second.key_mark("/b/c").unwrap();
+        assert_eq!((mark.line, mark.column), (3, 7));
+        assert!(documents[0].within("/items/2").is_none());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Fields that the schema does not name, and values of a shape that it does not allow. Decides
-//! which name was probably meant.
+//! which name was probably meant, or which place.
 
-use serde_json::Value;
+use quantity::Quantity;
+use serde_json::{Map, Value};
 
 use super::{Finding, error};
 use crate::manifest::{self, Api};
@@ -10,6 +11,10 @@ use crate::yaml::{Document, escaped};
 
 /// More findings would help nobody.
 const FINDINGS_MAX: usize = 100;
+/// A longer list of names is not read.
+const NAMES_MAX: usize = 12;
+/// A longer value is not repeated whole.
+const VALUE_MAX: usize = 60;
 /// Names are taken for one another up to this distance.
 const DISTANCE_MAX: usize = 3;
 
@@ -17,6 +22,7 @@ pub(super) fn check(document: &Document, dialect: &Api, schema: Schema) -> Vec<F
     let mut walk = Walk {
         document,
         kind: format!("{} {}", manifest::api_version(dialect), dialect.kind),
+        root: schema,
         findings: Vec::new(),
     };
     walk.value(&document.value, schema, "");
@@ -26,6 +32,7 @@ pub(super) fn check(document: &Document, dialect: &Api, schema: Schema) -> Vec<F
 struct Walk<'a> {
     document: &'a Document,
     kind: String,
+    root: Schema,
     findings: Vec<Finding>,
 }
 
@@ -40,6 +47,10 @@ impl Walk<'_> {
             let mark = self.document.value_mark(pointer);
             let mut finding = error("WrongType", message, mark);
             finding.label = match (kind, value) {
+                ("int-or-string", Value::Number(number)) => {
+                    let milli = number.as_f64().unwrap_or_default() * 1000.0;
+                    format!("a quantity: write {milli:.0}m")
+                }
                 ("string", Value::Number(_) | Value::Bool(_)) => {
                     format!("a string: write \"{value}\"")
                 }
@@ -49,7 +60,15 @@ impl Walk<'_> {
             return;
         }
         match value {
+            Value::String(text) if schema.is_quantity() && Quantity::parse(text).is_none() => {
+                let message = format!("{} is not a quantity: {}", dotted(pointer), shown(value));
+                let mark = self.document.value_mark(pointer);
+                let mut finding = error("Invalid", message, mark);
+                finding.label = "a number with a unit such as m, k, M, G, Ki, Mi or Gi".to_owned();
+                self.findings.push(finding);
+            }
             Value::Object(map) if !schema.takes_anything() => {
+                self.missing(map, schema, pointer);
                 for (key, below) in map {
                     let pointer = format!("{pointer}/{}", escaped(key));
                     match schema.below(key) {
@@ -69,6 +88,19 @@ impl Walk<'_> {
         }
     }
 
+    /// Fields that must be there and are not.
+    fn missing(&mut self, map: &Map<String, Value>, schema: Schema, pointer: &str) {
+        for name in schema.required() {
+            if map.get(name).is_some_and(|value| !value.is_null()) {
+                continue;
+            }
+            let path = dotted(&format!("{pointer}/{name}"));
+            let message = format!("{path} is required");
+            let mark = self.document.key_mark(pointer);
+            self.findings.push(error("Invalid", message, mark));
+        }
+    }
+
     fn unknown(&mut self, key: &str, schema: Schema, pointer: &str) {
         let path = dotted(pointer);
         let message = format!("{path} is not a field of {}", self.kind);
@@ -76,6 +108,8 @@ impl Walk<'_> {
         let names: Vec<&str> = schema.fields().map(|(name, _)| name).collect();
         if let Some(name) = nearest(key, &names) {
             finding.label = format!("did you mean {name}?");
+        } else if let Some(place) = self.right_place(key, schema, pointer) {
+            finding.label = format!("belongs in {place}");
         } else if let Some(other) = elsewhere(pointer) {
             let own = &self.kind;
             finding.message =
@@ -85,9 +119,58 @@ impl Walk<'_> {
         } else if names.is_empty() {
             finding.label = "no such field".to_owned();
         } else {
-            finding.label = format!("known here: {}", names.join(", "));
+            finding.label = format!("known here: {}", listed(&names));
         }
         self.findings.push(finding);
+    }
+
+    /// Where a field of this name is one: nearby below, or around.
+    fn right_place(&self, key: &str, schema: Schema, pointer: &str) -> Option<String> {
+        let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+        // `metadata: {app: x}` is meant as a label.
+        if parent.ends_with("/metadata") && self.document.value.pointer(pointer)?.is_string() {
+            return Some(format!("{}.labels", dotted(parent)));
+        }
+        for (name, below) in schema.fields() {
+            let (element, items) = match below.kind() {
+                "array" => (below.element(), "[]"),
+                _ => (Some(below), ""),
+            };
+            let is_field = |element: Schema| element.fields().any(|(name, _)| name == key);
+            if element.is_some_and(is_field) {
+                let path = dotted(&format!("{parent}/{name}"));
+                return Some(format!("{path}{items}"));
+            }
+        }
+        let mut around = parent;
+        while let Some((outer, _)) = around.rsplit_once('/') {
+            around = outer;
+            let mut schema = self.root;
+            let steps = around.split('/').skip(1);
+            let found = steps.into_iter().all(|step| match schema.below(step) {
+                Some(below) => {
+                    schema = below;
+                    true
+                }
+                None => false,
+            });
+            if found && schema.fields().any(|(name, _)| name == key) {
+                return Some(match dotted(around) {
+                    path if path.is_empty() => "the object itself".to_owned(),
+                    path => path,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Names for a person to look through.
+fn listed(names: &[&str]) -> String {
+    let first = &names[..names.len().min(NAMES_MAX)];
+    match names.len() - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more (`muster fields`)", first.join(", ")),
     }
 }
 
@@ -144,6 +227,10 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(_) => "a list".to_owned(),
+        Value::String(text) if text.chars().count() > VALUE_MAX => {
+            let begin: String = text.chars().take(VALUE_MAX).collect();
+            format!("a string that begins with {begin:?}")
+        }
         Value::String(text) => format!("the string {text:?}"),
         other => other.to_string(),
     }

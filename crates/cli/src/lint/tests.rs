@@ -188,3 +188,121 @@ fn m07_a_port_that_nobody_says_is_a_warning_on_the_nodes_network() {
     let told = format!("{on_host}            command: [/usr/sbin/sshd, -De, -p, '2222']\n");
     assert_eq!(shown(&told), "");
 }
+
+/// `GOOD` as one item of a list.
+fn listed(kind: &str, text: &str) -> String {
+    let item: String = text.lines().map(|line| format!("  {line}\n")).collect();
+    let item = item.replacen("  apiVersion", "- apiVersion", 1);
+    format!("apiVersion: v1\nkind: {kind}\nitems:\n{item}")
+}
+
+#[test]
+fn m03_the_items_of_a_list_are_checked() {
+    for kind in ["List", "MPIJobList"] {
+        assert_eq!(shown(&listed(kind, GOOD)), "", "{kind}");
+        let bad = listed(kind, &GOOD.replace("slotsPerWorker", "slotsPerWoker"));
+        let text = shown(&bad);
+        assert!(text.contains("job.yaml:9:5"), "{text}");
+        assert!(text.contains("did you mean slotsPerWorker?"), "{text}");
+    }
+}
+
+#[test]
+fn m04_what_the_definition_asks_for_is_checked() {
+    let container = "          - name: worker\n            image: img\n";
+    for (with, words) in [
+        (
+            "          - image: img\n",
+            "Worker.template.spec.containers[0].name is required",
+        ),
+        (
+            "          - {name: w, image: img, env: [{value: a}]}\n",
+            "env[0].name is required",
+        ),
+        (
+            "          - {name: w, image: img, volumeMounts: [{name: a}]}\n",
+            "volumeMounts[0].mountPath is required",
+        ),
+        (
+            "          - {name: w, image: img, resources: {limits: {memory: 1Gb}}}\n",
+            "limits.memory is not a quantity: the string \"1Gb\"",
+        ),
+    ] {
+        let text = shown(&GOOD.replace(container, with));
+        assert!(text.contains(words), "{text}");
+        assert_eq!(text.matches("error[").count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn m05_a_fraction_of_a_core_is_said_in_the_words_of_kubernetes() {
+    let text = GOOD.replacen(
+        "image: img\n            command",
+        "image: img\n            resources: {limits: {cpu: 0.5}}\n            command",
+        1,
+    );
+    let text = shown(&text);
+    assert!(text.contains("a quantity: write 500m"), "{text}");
+}
+
+#[test]
+fn m05_the_api_server_may_choose_the_name() {
+    assert_eq!(
+        shown(&GOOD.replace("  name: pi", "  generateName: pi-")),
+        ""
+    );
+    let text = shown(&GOOD.replace("  name: pi", "  generateName: PI_"));
+    assert!(text.contains("metadata.name"), "{text}");
+}
+
+#[test]
+fn m10_a_misplaced_field_is_told_its_place() {
+    let below = GOOD.replacen(
+        "          containers:",
+        "          env: []\n          containers:",
+        1,
+    );
+    let text = shown(&below);
+    let place = "belongs in spec.mpiReplicaSpecs.Launcher.template.spec.containers[]";
+    assert!(text.contains(place), "{text}");
+    let label = GOOD.replacen(
+        "      template:\n",
+        "      template:\n        metadata: {app: pi}\n",
+        1,
+    );
+    let text = shown(&label);
+    let place = "belongs in spec.mpiReplicaSpecs.Launcher.template.metadata.labels";
+    assert!(text.contains(place), "{text}");
+    let around = GOOD.replacen(
+        "            image: img",
+        "            image: img\n            nodeSelector: {}",
+        1,
+    );
+    let text = shown(&around);
+    let place = "belongs in spec.mpiReplicaSpecs.Launcher.template.spec\n";
+    assert!(text.contains(place), "{text}");
+}
+
+#[test]
+fn m11_old_versions_are_told_what_to_write() {
+    for old in ["v1alpha2", "v1alpha1"] {
+        let text = shown(&GOOD.replace("v2beta1", old));
+        assert!(text.contains("no operator runs any more"), "{text}");
+        assert!(text.contains("do: `muster convert`"), "{text}");
+    }
+}
+
+#[test]
+fn m12_nothing_of_a_hostile_file_is_obeyed_or_repeated_whole() {
+    let text = GOOD.replace("slotsPerWorker: 2", "\"a\\eb\": 2");
+    assert!(!shown(&text).contains('\u{1b}'));
+    let long = "x".repeat(1 << 20);
+    let text = shown(&GOOD.replace("slotsPerWorker", &long));
+    assert!(text.len() < 4096, "{} bytes", text.len());
+    let text = shown(&GOOD.replace("slotsPerWorker: 2", &format!("slotsPerWorker: {long}")));
+    assert!(text.len() < 4096, "{} bytes", text.len());
+    let text = shown(&GOOD.replace("apiVersion: kubeflow.org/v2beta1", "apiVersion: 1"));
+    assert!(text.contains("apiVersion must be a string"), "{text}");
+    let text = shown("metadata:\n  name: {{ .Release.Name }}-job\n");
+    assert!(text.contains("helm template"), "{text}");
+}
