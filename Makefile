@@ -6,6 +6,7 @@ export CARGO_TARGET_DIR ?= $(or $(MUSTER_CACHE),$(HOME)/.cache/muster)/target
 help:
 	@echo 'make demo            two MPI jobs on this machine: neither root nor a cluster is needed'
 	@echo 'make test            everything that must hold before a change lands, real Kubernetes included'
+	@echo 'make test-all        the same, and the slow tests: big jobs, and queues of others'
 	@echo 'make demo-cluster    an MPI job on a real Kubernetes cluster of this machine'
 	@echo 'make clean           remove what cargo built; caches outside the repository stay'
 
@@ -23,6 +24,10 @@ test: own-target
 	@echo 'Building what runs the tests: a minute or two the first time.'
 	@cargo xtask test
 
+test-all: own-target
+	@echo 'Building what runs the tests: a minute or two the first time.'
+	@cargo xtask test --all
+
 clean:
 	cargo clean
 
@@ -34,4 +39,4 @@ own-target:
 		cargo clean --quiet --workspace && mkdir -p $(CARGO_TARGET_DIR) && echo "$(CURDIR)" >$$last; \
 	fi
 
-.PHONY: help demo demo-cluster test clean own-target
+.PHONY: help demo demo-cluster test test-all clean own-target

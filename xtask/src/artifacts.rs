@@ -30,6 +30,8 @@ pub(crate) enum Artifact {
     Helm,
     /// Images with MPI for test jobs
     Images,
+    /// Kueue, with its image
+    Queues,
     /// Definitions of the PodGroups of gang schedulers
     PodGroups,
 }
@@ -50,6 +52,7 @@ impl Artifact {
             Self::Flyte => clients::flyte().map(drop),
             Self::Helm => clients::helm().map(drop),
             Self::Images => images::ensure_stacks(),
+            Self::Queues => queues::kueue().map(drop),
             Self::PodGroups => queues::pod_groups().map(drop),
         }
     }

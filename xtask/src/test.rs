@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Run these stages only
     #[arg(long)]
     only: Option<Group>,
+    /// Run also the stages that are slow and that few changes concern (`make test-all`)
+    #[arg(long)]
+    all: bool,
     /// Leave clusters running when their tests have ended
     #[arg(long)]
     keep: bool,
@@ -51,6 +54,8 @@ enum Group {
     Size,
     /// Tests against a real cluster with three nodes and real MPI
     Cluster,
+    /// The same with queues of others, which take long to build
+    Queues,
 }
 
 /// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
@@ -95,13 +100,14 @@ const CLUSTER_TEST_THREADS: &str = "4";
 
 /// What a stage needs and is slow to build.
 fn needs(group: Group) -> &'static [Artifact] {
-    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, PodGroups, Python};
+    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, PodGroups, Python, Queues};
     match group {
         Group::Unit => &[],
         Group::Local => &[Kubernetes],
         Group::Api => &[Kubernetes, Operator, Python, Flyte, PodGroups],
         Group::Size => &[Kubernetes, Operator],
         Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Helm, Images],
+        Group::Queues => &[Kubernetes, Operator, Python, Flyte, Agent, Images, Queues],
     }
 }
 
@@ -109,10 +115,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let interrupts = Interrupts::watch()?;
     let groups = match args.only {
         Some(group) => vec![group],
-        // Big jobs take minutes on a machine that does nothing else, and much longer elsewhere.
+        // Big jobs take minutes on a machine that does nothing else, and much longer elsewhere; queues
+        // take minutes to build.
         None => {
-            let all = Group::value_variants().iter().copied();
-            all.filter(|group| *group != Group::Size).collect()
+            let mut groups = Group::value_variants().to_vec();
+            groups.retain(|group| args.all || !matches!(group, Group::Size | Group::Queues));
+            groups
         }
     };
     let report = Report::new(interrupts.clone());
@@ -121,7 +129,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         packages::ensure(PACKAGES)?;
         // Now, and not while the tests of a stage wait for it.
         if groups != [Group::Unit] {
-            cluster::install_packages(groups.contains(&Group::Cluster))?;
+            let with_nodes = [Group::Cluster, Group::Queues];
+            cluster::install_packages(with_nodes.iter().any(|group| groups.contains(group)))?;
         }
         Ok(Tally::default())
     });
@@ -180,7 +189,10 @@ impl Stages {
         if wanted(Group::Cluster) && report.all_passed() {
             report.stage("cluster tests", || self.cluster());
         }
-        if wanted(Group::Size) {
+        if wanted(Group::Queues) && report.all_passed() {
+            report.stage("queue tests", || self.queues());
+        }
+        if wanted(Group::Size) && report.all_passed() {
             report.stage("size tests", || self.size());
         }
     }
@@ -226,7 +238,7 @@ impl Stages {
                 Group::Unit => &[][..],
                 Group::Local => &["cli", "minicluster"],
                 Group::Api => &["minicluster", "e2e"],
-                Group::Size | Group::Cluster => &["e2e"],
+                Group::Size | Group::Cluster | Group::Queues => &["e2e"],
             });
         }
         // One after the other: together they would have other features, and be compiled anew.
@@ -287,6 +299,20 @@ impl Stages {
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
             tests.env("MUSTER_E2E_HELM", clients::helm()?);
             tests.envs(clients::environment()?);
+            self.tests_of_real_parts("", tests.envs(environment))
+        })
+    }
+
+    fn queues(&self) -> Result<Tally> {
+        self.builds.wait_for(needs(Group::Queues))?;
+        let kueue = queues::kueue()?;
+        let mut archives = images::ensure(&["openmpi4", "muster-operator", "muster-agent"])?;
+        archives.push(kueue.archive);
+        self.with_cluster("testqueues", 3, archives, |environment| {
+            let mut tests = cargo("test");
+            tests.args(["--package", "e2e", "--test", "queues"]);
+            tests.env("MUSTER_E2E_KUEUE", &kueue.manifest);
+            tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
             self.tests_of_real_parts("", tests.envs(environment))
         })
     }

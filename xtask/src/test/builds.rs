@@ -27,6 +27,7 @@ const LANES: [&[Artifact]; 2] = [
         Artifact::Operator,
         Artifact::Agent,
         Artifact::Helm,
+        Artifact::Queues,
     ],
     &[
         Artifact::Python,
