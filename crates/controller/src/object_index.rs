@@ -175,11 +175,10 @@ impl ObjectIndex {
             .filter(|entry| entry.relist != self.relist);
         let (unconfirmed, gone): (Vec<&Entry>, Vec<&Entry>) =
             missing.partition(|entry| entry.unconfirmed);
+        // In order, so that the same events lead to the same requests.
         let keys = |entries: Vec<&Entry>| -> Vec<ObjectKey> {
-            entries
-                .into_iter()
-                .map(|entry| entry.child.key.clone())
-                .collect()
+            let keys = entries.into_iter().map(|entry| entry.child.key.clone());
+            keys.collect::<BTreeSet<_>>().into_iter().collect()
         };
         let (unconfirmed, gone) = (keys(unconfirmed), keys(gone));
         self.tenants.relist_done();

@@ -97,6 +97,7 @@ impl PendingJobs {
                     Ok(jobs) => break jobs,
                     Err(None) => own.news.notified().await,
                     Err(Some(rested)) => tokio::select! {
+                        biased;
                         () = own.news.notified() => {}
                         () = sleep_until(rested) => {}
                     },

@@ -8,7 +8,6 @@ use std::time::Duration;
 use dialects::{Dialect, Finding};
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use kube::runtime::controller::Action as Requeue;
 use planner::observed::{Observed, Refusal};
 use planner::{Action, Job, Kind, Plan};
 use serde_json::Value;
@@ -31,18 +30,18 @@ const ROUNDS_MAX: usize = 4;
 /// Between two checks whether a kind was listed that the API server refused to list.
 const UNLISTED_RETRY: Duration = Duration::from_secs(10);
 
-/// One pass over one job.
+/// One pass over one job. Returns when the next is due without an event.
 pub(crate) async fn reconcile(
     stored: Arc<UserJob>,
     context: Arc<Context>,
-) -> Result<Requeue, Error> {
+) -> Result<Option<Duration>, Error> {
     context.memory.begin(stored.uid());
     let held = held(&context, &stored).await; // client: watches
     // Held or not, a large job is read as a whole.
     let large = stored.is_left_out();
     let slot = large.then(|| context.large_jobs.try_acquire());
     if slot.as_ref().is_some_and(Result::is_err) {
-        return Ok(Requeue::requeue(SOON));
+        return Ok(Some(SOON));
     }
     let start = Instant::now();
     let job = Arc::clone(&stored);
@@ -64,7 +63,7 @@ pub(crate) async fn reconcile(
     context
         .memory
         .with(stored.uid(), |memory| memory.failures = 0);
-    Ok(requeue_after.map_or_else(Requeue::await_change, Requeue::requeue))
+    Ok(requeue_after)
 }
 
 /// What the API server, or we, refuse, but for the time of the next try.

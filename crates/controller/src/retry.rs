@@ -1,9 +1,6 @@
 //! When a failed pass is retried: one table from error to delay. Knows nothing of the pass.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use kube::runtime::controller::Action as Requeue;
 
 use crate::api_error::Retry;
 use crate::backoff::doubled;
@@ -16,15 +13,15 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Logs a failed pass and decides when to retry it.
-pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Context>) -> Requeue {
+/// Logs a failed pass and decides when to retry it without an event.
+pub(crate) fn error_policy(job: &UserJob, error: &Error, context: &Context) -> Option<Duration> {
     context.metrics.count_error(error.step());
     let failures = context.memory.with(job.uid(), |memory| {
         memory.failures = memory.failures.saturating_add(1);
         memory.failures
     });
     let retry = error.retry();
-    let (job, error_line) = (label(&job), chain(error));
+    let (job, error_line) = (label(job), chain(error));
     match (error, retry) {
         (Error::InvariantViolated { .. } | Error::Panicked { .. }, _) => {
             tracing::error!(
@@ -48,7 +45,7 @@ pub(crate) fn error_policy(job: Arc<UserJob>, error: &Error, context: Arc<Contex
             );
         }
     }
-    after(retry, failures).map_or_else(Requeue::await_change, Requeue::requeue)
+    after(retry, failures)
 }
 
 /// The whole retry table.

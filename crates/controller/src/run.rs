@@ -7,44 +7,30 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use dialects::RESOURCES;
-use futures::future::{BoxFuture, FutureExt as _, Shared, join_all};
+use futures::future::{FutureExt as _, TryFutureExt as _, join_all};
 use futures::stream::{self, StreamExt as _};
-use kube::runtime::controller::{self, Controller};
+use kube::runtime::controller::{self, Action as Requeue, Controller};
 use kube::runtime::reflector::ObjectRef;
 use planner::Kind;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::admin::{self, Health};
 use crate::api::Api;
 use crate::args::Settings;
-use crate::cache::Cache;
+use crate::assembly::{Assembly, Stop, forever, resource, serve};
 use crate::context::Context;
-use crate::dropped::Dropped;
 use crate::error::chain;
-use crate::fair_turns::FairTurns;
 use crate::lease::Lease;
-use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::pending_jobs::PendingJobs;
-use crate::priorities::Priorities;
 use crate::reconcile::reconcile;
 use crate::retry::error_policy;
 use crate::scope::Scope;
 use crate::watch::{self, Watch};
 use crate::wire::{ObjectKey, UserJob};
-use crate::{connect, event_loop, signal, wire};
+use crate::{connect, event_loop, signal};
 
 /// Passes that run when the operator is stopped get this long to end.
 const GRACE: Duration = Duration::from_secs(8);
-/// A healthy watch does not lag this far behind our own writes.
-const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
-
-/// Passes over jobs that are too large to keep: the values of one take some ten times its text.
-const LARGE_JOBS: usize = 1;
-
-type Stop = Shared<BoxFuture<'static, ()>>;
-
 /// Runs until a signal stops it, or until the lease is lost.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
@@ -108,19 +94,13 @@ struct Operator {
 
 impl Operator {
     async fn operate(self, scope: Scope, stop: Stop) -> anyhow::Result<()> {
-        let memory = Arc::new(Memory::default());
-        let pending = Arc::new(PendingJobs::new(RESOURCES.len()));
-        let kinds = watch::kinds(scope.site.gang.as_ref());
-        let cache = Arc::new(Cache::new(
-            &kinds,
-            Arc::clone(&memory),
-            Arc::clone(&pending),
-            Arc::clone(&self.metrics),
-            RESOURCES.iter().map(resource),
-        ));
-        self.health.leads_with(Arc::clone(&cache));
-        let watch = self.watch(&scope, &cache, &memory);
-        let large_jobs = Arc::new(Semaphore::new(LARGE_JOBS));
+        let Assembly {
+            watch,
+            pending,
+            kinds,
+            contexts,
+        } = Assembly::new(&self.api, &self.metrics, &scope);
+        self.health.leads_with(Arc::clone(&watch.cache));
         let mut watches = JoinSet::new();
         let is_rare = |kind: &Kind| !kinds.contains(kind);
         for kind in watch::RARE_KINDS.into_iter().filter(is_rare) {
@@ -129,28 +109,13 @@ impl Operator {
         for kind in kinds {
             watches.spawn(watch.clone().children(kind));
         }
-        let turns = Arc::new(FairTurns::default());
-        let controllers = RESOURCES.iter().enumerate().map(|(index, served)| {
-            let context = self.context(served, &scope, &watch, &pending, &turns, &large_jobs);
-            let (pending, cache) = (Arc::clone(&pending), Arc::clone(&cache));
-            let (watch, stop) = (watch.clone(), stop.clone());
-            let looks = (!served.is_required).then(|| watch.discovery.looks());
-            async move {
-                if let Some(looks) = looks {
-                    tokio::select! {
-                        () = watch.wait_until_served(&context.resource, looks) => {}
-                        () = stop.clone() => return,
-                    }
-                }
-                let more = cache.add_kinds(served.also_makes).into_iter();
-                let more = more.map(|kind| watch.clone().children(kind));
+        let controllers = contexts.into_iter().enumerate().map(|(index, context)| {
+            let (pending, of_jobs, stop) = (Arc::clone(&pending), watch.clone(), stop.clone());
+            let (served, concurrency, stopped) = (context.served, scope.concurrency, stop.clone());
+            serve(watch.clone(), served, stopped, move || async move {
                 let events = pending.subscribe(index).map(stream::iter).flatten();
-                let control = control(context, &watch, events, scope.concurrency, stop);
-                tokio::select! {
-                    () = control => {}
-                    () = forever(join_all(more)) => {}
-                }
-            }
+                control(context, &of_jobs, events, concurrency, stop).await;
+            })
         });
         let discovery = Arc::clone(&watch.discovery);
         // After `stop`, controllers end with their last pass. A pass that hangs must not delay the
@@ -169,52 +134,6 @@ impl Operator {
         ensure!(stop.peek().is_some(), "the controllers ended by themselves");
         Ok(())
     }
-
-    fn watch(&self, scope: &Scope, cache: &Arc<Cache>, memory: &Arc<Memory>) -> Watch {
-        Watch {
-            api: self.api.clone(),
-            namespace: scope.namespace.clone(),
-            cache: Arc::clone(cache),
-            memory: Arc::clone(memory),
-            metrics: Arc::clone(&self.metrics),
-            discovery: Arc::default(),
-            pages: watch::pages(),
-            texts: Arc::default(),
-        }
-    }
-
-    fn context(
-        &self,
-        served: &'static dialects::Resource,
-        scope: &Scope,
-        watch: &Watch,
-        pending: &Arc<PendingJobs>,
-        turns: &Arc<FairTurns>,
-        large_jobs: &Arc<Semaphore>,
-    ) -> Context {
-        Context {
-            api: self.api.clone(),
-            served,
-            resource: resource(served),
-            site: scope.site.clone(),
-            cache: Arc::clone(&watch.cache),
-            memory: Arc::clone(&watch.memory),
-            pending: Arc::clone(pending),
-            metrics: Arc::clone(&self.metrics),
-            priorities: Priorities::default(),
-            turns: Arc::clone(turns),
-            watch_lag_max: WATCH_LAG_MAX,
-            dropped: Dropped::default(),
-            clock: scope.clock,
-            large_jobs: Arc::clone(large_jobs),
-        }
-    }
-}
-
-/// Never returns, not even for an empty set of watches.
-async fn forever<T>(watches: impl Future<Output = T>) {
-    watches.await;
-    std::future::pending().await
 }
 
 /// One controller for one resource.
@@ -238,7 +157,11 @@ fn control(
         .with_config(controller::Config::default().concurrency(concurrency))
         .reconcile_on(events)
         .graceful_shutdown_on(stop)
-        .run(reconcile, error_policy, Arc::new(context))
+        .run(
+            |job, context| reconcile(job, context).map_ok(requeue),
+            |job, error, context| requeue(error_policy(&job, error, &context)),
+            Arc::new(context),
+        )
         .for_each(|result| async move {
             match result {
                 // Failed passes were logged by the error policy; a child may outlive its job.
@@ -253,6 +176,6 @@ fn control(
         })
 }
 
-fn resource(served: &dialects::Resource) -> kube::core::ApiResource {
-    wire::named_resource(served.group, served.version, served.kind, served.plural)
+fn requeue(after: Option<Duration>) -> Requeue {
+    after.map_or_else(Requeue::await_change, Requeue::requeue)
 }

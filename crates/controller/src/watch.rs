@@ -106,6 +106,7 @@ impl Watch {
                 self.cache.relist_requested(kind).await;
             };
             tokio::select! {
+                biased;
                 () = self.watch_kind(kind, gap) => return,
                 () = relist => {
                     tracing::info!("listing {}s again", kind.as_str());
@@ -141,6 +142,7 @@ impl Watch {
         let mut logged_code = None;
         loop {
             let event = tokio::select! {
+                biased;
                 event = events.next() => event,
                 Some(()) = confirmations.next() => continue,
             };
