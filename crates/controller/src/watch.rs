@@ -89,6 +89,7 @@ impl Watch {
     pub(crate) async fn children(self, kind: Kind) {
         let gap = Arc::default();
         tokio::select! {
+            biased;
             () = self.follow(&kind, &gap) => {}
             () = self.hold_without(&kind, &gap) => {}
         }

@@ -1,7 +1,10 @@
 //! The cluster as a value: what it is made of and the few ways to move it. Decides the order of
 //! its parts' steps; the parts decide the rest.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::api::Answer;
 use crate::api::watch::{Next, Watch};
@@ -11,9 +14,10 @@ use crate::kubelet::machine::Kubelet;
 use crate::kubelet::{Order, PodReport};
 use crate::scheduler::Scheduler;
 use crate::server::{Config, Server};
+use crate::store::KindId;
 
-/// A Kubernetes in a value.
-#[derive(Debug)]
+/// A Kubernetes in a value. A clone is a snapshot.
+#[derive(Clone, Debug)]
 pub struct Cluster {
     server: Server,
     garbage: Garbage,
@@ -47,6 +51,13 @@ impl Cluster {
     /// A number that grows with every change: watches need not be asked while it stands still.
     pub fn revision(&self) -> u64 {
         self.server.store.revision()
+    }
+
+    /// All stored objects of a kind, in order, without a request.
+    pub fn objects(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Value>> {
+        let kind = KindId::new(group, plural);
+        let objects: Vec<_> = self.server.store.list(&kind, None, None).collect();
+        objects.into_iter()
     }
 
     /// Forgets history up to now, as a server does from time to time: watches that are behind end

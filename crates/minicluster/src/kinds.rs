@@ -12,7 +12,7 @@ use crate::schema::Schema;
 use crate::schema::rules::Rules;
 use crate::store::KindId;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Kinds {
     served: BTreeMap<(String, String, String), Arc<Resource>>,
     metadata: Arc<Schema>,

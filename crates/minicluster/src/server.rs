@@ -13,7 +13,7 @@ use crate::store::{Key, KindId, Store};
 use crate::value::text;
 
 /// What requests and controllers work on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) config: Config,
     pub(crate) store: Store,
