@@ -150,8 +150,35 @@ impl<'a> Lookup<'a> {
 }
 
 /// The newest version of a job that we know: the watch's, or the answer to our last status write
-/// while the watch has not caught up with it.
-pub(crate) async fn newest(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
+/// while the watch has not caught up with it. None if the job is gone, and the watch has yet to say so:
+/// whatever we created for it, the garbage collector would delete, and we would create it again.
+pub(crate) async fn newest(
+    context: &Context,
+    stored: Arc<UserJob>,
+) -> Result<Option<Arc<UserJob>>, Error> {
+    let is_outdated = context.memory.with(stored.uid(), |memory| {
+        let behind = |version: &u64| *version >= stored.version();
+        memory.outdated = memory.outdated.filter(behind);
+        memory.outdated.is_some()
+    });
+    if is_outdated {
+        return match get(context, &stored).await {
+            Ok(live) if live.uid() != stored.uid() => Ok(None),
+            Ok(live) => {
+                context.memory.with(live.uid(), |memory| {
+                    let ours = |_: &u64| live.version() > stored.version();
+                    memory.outdated = memory.outdated.filter(ours);
+                });
+                Ok(Some(live))
+            }
+            Err(Error::Observe { source, .. }) if source.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        };
+    }
+    newest_known(context, stored).await.map(Some)
+}
+
+async fn newest_known(context: &Context, stored: Arc<UserJob>) -> Result<Arc<UserJob>, Error> {
     let written = context.memory.with(stored.uid(), |memory| {
         let ahead = |written: &Arc<UserJob>| written.version() > stored.version();
         memory.written = memory.written.take().filter(ahead);

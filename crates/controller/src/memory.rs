@@ -49,6 +49,8 @@ pub(crate) struct JobMemory {
     pub(crate) written: Option<Arc<UserJob>>,
     /// When we wrote it.
     pub(crate) written_at: Option<Instant>,
+    /// The API server has another version of the job than this one, or another job, or none.
+    pub(crate) outdated: Option<u64>,
     /// Our last status write, if its answer was lost.
     pub(crate) unanswered: Option<UnansweredWrite>,
     /// When its status may be written next.

@@ -27,6 +27,9 @@ use crate::wire::{ObjectKey, UserJob};
 
 /// Observations in one pass: enough to see the effect of our own writes, too few to spin.
 const ROUNDS_MAX: usize = 4;
+/// Between two looks at a job that is gone, and of which the watch has not said so.
+const GONE_RETRY: Duration = Duration::from_secs(5);
+
 /// Between two checks whether a kind was listed that the API server refused to list.
 const UNLISTED_RETRY: Duration = Duration::from_secs(10);
 
@@ -102,6 +105,9 @@ async fn report_held(
     (kind, code, message): Held,
 ) -> Result<Option<Duration>, Error> {
     let stored = lookup::newest(context, stored).await?; // no client, unless it was left out
+    let Some(stored) = stored else {
+        return Ok(Some(UNLISTED_RETRY));
+    };
     let whole = stored.whole(&context.resource);
     let dialect = context.served.dialect_of(&whole);
     let recorded = (dialect.recorded)(&whole);
@@ -130,7 +136,10 @@ async fn report_held(
 
 /// Returns when to reconcile again without an event.
 async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration>, Error> {
-    let mut job = lookup::newest(context, stored).await?; // no client, unless the watch hangs
+    let job = lookup::newest(context, stored).await?; // no client, unless the watch hangs
+    let Some(mut job) = job else {
+        return Ok(Some(GONE_RETRY));
+    };
     // Twice if a status is written: the outcome must be recorded before anything is cleaned up.
     for _ in 0..2 {
         let whole = job.whole(&context.resource); // no client

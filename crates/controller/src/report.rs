@@ -69,6 +69,11 @@ pub(crate) async fn report(
                     .memory
                     .with(job.uid(), |memory| memory.unanswered = Some(write));
             }
+            if source.is_other_object() {
+                context
+                    .memory
+                    .with(job.uid(), |memory| memory.outdated = Some(job.version()));
+            }
             let unwritable = matches!(source.code(), Some(400 | 413 | 422));
             if unwritable && !source.is_other_object() {
                 record_events_only(context, job, &events, now).await;
