@@ -16,6 +16,7 @@ mod packages;
 mod queues;
 mod test;
 mod tidy;
+mod weather;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Chore {
     Codegen(codegen::Args),
     /// Check the style rules that no compiler checks
     Tidy(tidy::Args),
+    /// Run the operator through bad weather, in simulated time; explain what one seed does
+    Weather(weather::Args),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Images(args) => images::run(args),
         Chore::Codegen(args) => codegen::run(args),
         Chore::Tidy(args) => tidy::run(&args),
+        Chore::Weather(args) => weather::run(&args),
     }
 }
 

@@ -62,6 +62,17 @@ const TABLE: &[Row] = &[
             "quantity",
         ],
     ),
+    row(
+        "simulator",
+        false,
+        &[
+            "contract",
+            "planner",
+            "dialects",
+            "controller",
+            "minicluster",
+        ],
+    ),
     row("xtask", false, &["dialects"]),
     row("e2e", false, ALL),
     row("bench", false, ALL),

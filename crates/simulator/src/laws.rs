@@ -1,0 +1,300 @@
+//! The laws of the weather: what must hold after every write of an operator, and what must hold once the
+//! weather is calm and nothing happens any more. One file each; this one calls them all.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use minicluster::Cluster;
+use planner::{Job, Recorded};
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::fault::{Fault, FaultKind};
+use crate::kubelet::Kubelet;
+use crate::schedule::Schedule;
+use crate::{clock, objects};
+
+mod bounded;
+mod cleaned_up;
+mod converged;
+mod deletes_name_uids;
+mod exact_attempts;
+mod gate_holds;
+mod generations_grow;
+mod hands_off;
+mod key_hygiene;
+mod no_orphans;
+mod no_rerun;
+mod one_launcher;
+mod one_pod_per_rank;
+mod own_namespace;
+mod sane_times;
+mod suspended_is_empty;
+mod terminal_is_terminal;
+mod truthful_verdict;
+
+/// A broken law: how.
+type Broken = String;
+
+/// A law. Most say something about one of the two moments only.
+trait Law: Send {
+    /// A container started or ended.
+    fn after_report(&mut self, _view: &View<'_>) {}
+
+    /// After a write that the API server carried out.
+    fn after_write(&mut self, _view: &View<'_>, _write: &Write<'_>) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    /// Once the weather is calm and nothing happens any more.
+    fn at_rest(&mut self, _view: &View<'_>, _rest: &Rest<'_>) -> Result<(), Broken> {
+        Ok(())
+    }
+}
+
+macro_rules! laws {
+    ($($name:literal: $module:ident::$law:ident,)*) => {
+        /// All laws: what each is called, and what it says. Those without a file are checked where the
+        /// simulator sees them.
+        pub const LAWS: &[(&str, &str)] = &[
+            $(($name, $module::SENTENCE),)*
+            (
+                "I19 stillness",
+                "Once nothing happens any more, the operator writes nothing for ten minutes.",
+            ),
+            (
+                "I20 transparency",
+                "Faults of the operator and its connection do not change how a job ends.",
+            ),
+            (
+                "I23 isolation",
+                "No pass panics, and no plan violates a law of the planner.",
+            ),
+            (
+                "role",
+                "The operator asks for nothing that its shipped role does not allow.",
+            ),
+        ];
+
+        fn all() -> Vec<(&'static str, Box<dyn Law>)> {
+            vec![$(($name, Box::<$module::$law>::default()),)*]
+        }
+    };
+}
+
+laws! {
+    "I1 one launcher": one_launcher::OneLauncher,
+    "I2 one pod per rank": one_pod_per_rank::OnePodPerRank,
+    "I3 gate holds": gate_holds::GateHolds,
+    "I4 hands off": hands_off::HandsOff,
+    "I5 deletes name UIDs": deletes_name_uids::DeletesNameUids,
+    "I6 own namespace": own_namespace::OwnNamespace,
+    "I7 terminal is terminal": terminal_is_terminal::TerminalIsTerminal,
+    "I8 truthful verdict": truthful_verdict::TruthfulVerdict,
+    "I9 no rerun": no_rerun::NoRerun,
+    "I10 exact attempts": exact_attempts::ExactAttempts,
+    "I11 sane times": sane_times::SaneTimes,
+    "I12 generations grow": generations_grow::GenerationsGrow,
+    "I13 cleaned up": cleaned_up::CleanedUp,
+    "I14 no orphans": no_orphans::NoOrphans,
+    "I15 suspended is empty": suspended_is_empty::SuspendedIsEmpty,
+    "I16 key hygiene": key_hygiene::KeyHygiene,
+    "I18 converged": converged::Converged,
+    "I24 bounded": bounded::Bounded,
+}
+
+/// What a law may look at.
+pub(crate) struct View<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) kubelet: &'a Kubelet,
+}
+
+/// A write that was carried out.
+struct Write<'a> {
+    call: &'a Call,
+    body: &'a Value,
+    /// What it changed or deleted, as it was before.
+    before: Option<&'a Value>,
+    /// Jobs of which others deleted or ended something.
+    disturbed: &'a BTreeSet<String>,
+    weather: Weather,
+    foreign: &'a Foreign,
+}
+
+/// What the weather of a run excuses.
+#[derive(Clone, Copy)]
+struct Weather {
+    /// What an operator sees may be old: it lags, its watches break, it sleeps, or another one acts.
+    stale_views: bool,
+    /// The clock of an operator may be wrong.
+    wrong_clocks: bool,
+}
+
+/// The end of a run.
+struct Rest<'a> {
+    schedule: &'a Schedule,
+    struck: &'a [Fault],
+    disturbed: &'a BTreeSet<String>,
+    writes: u32,
+}
+
+/// All laws, and what they remember.
+pub(crate) struct Laws {
+    laws: Vec<(&'static str, Box<dyn Law>)>,
+    weather: Weather,
+    disturbed: BTreeSet<String>,
+    foreign: Foreign,
+    writes: u32,
+}
+
+impl Laws {
+    pub(crate) fn new(schedule: &Schedule) -> Self {
+        let struck = |of: fn(FaultKind) -> bool| schedule.faults.iter().any(|one| of(one.kind));
+        Self {
+            laws: all(),
+            weather: Weather {
+                stale_views: schedule.replicas > 1 || struck(FaultKind::makes_views_stale),
+                wrong_clocks: struck(FaultKind::is_of_clock),
+            },
+            disturbed: BTreeSet::new(),
+            foreign: Foreign::default(),
+            writes: 0,
+        }
+    }
+
+    /// A container started or ended.
+    pub(crate) fn after_report(&mut self, view: &View<'_>) {
+        for (_, law) in &mut self.laws {
+            law.after_report(view);
+        }
+    }
+
+    /// What a write is about to change or delete.
+    pub(crate) fn target(cluster: &Cluster, call: &Call) -> Option<Arc<Value>> {
+        if call.name.is_empty() {
+            return None;
+        }
+        let mut objects = cluster.objects(&call.group, &call.plural);
+        let named = |object: &&Arc<Value>| {
+            objects::name(object) == call.name
+                && object["metadata"]["namespace"] == call.namespace.as_str()
+        };
+        objects.find(named).cloned()
+    }
+
+    /// The API server answered a write with this code.
+    pub(crate) fn after_write(
+        &mut self,
+        view: &View<'_>,
+        call: &Call,
+        body: &[u8],
+        before: Option<&Value>,
+        code: u16,
+    ) -> Result<(), (&'static str, String)> {
+        self.writes += 1;
+        if code >= 300 || call.plural == "events" {
+            return Ok(());
+        }
+        let body = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let write = Write {
+            call,
+            body: &body,
+            before,
+            disturbed: &self.disturbed,
+            weather: self.weather,
+            foreign: &self.foreign,
+        };
+        for (name, law) in &mut self.laws {
+            law.after_write(view, &write).map_err(|how| (*name, how))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing happens any more.
+    pub(crate) fn at_rest(
+        &mut self,
+        view: &View<'_>,
+        schedule: &Schedule,
+        struck: &[Fault],
+    ) -> Result<(), (&'static str, String)> {
+        let rest = Rest {
+            schedule,
+            struck,
+            disturbed: &self.disturbed,
+            writes: self.writes,
+        };
+        for (name, law) in &mut self.laws {
+            law.at_rest(view, &rest).map_err(|how| (*name, how))?;
+        }
+        Ok(())
+    }
+
+    /// Somebody else changed what a job has.
+    pub(crate) fn disturbed(&mut self, job_uid: &str) {
+        self.disturbed.insert(job_uid.to_owned());
+    }
+
+    /// Somebody else created an object that looks as if it were a job's, or has a name that a job needs.
+    pub(crate) fn planted(&mut self, path: String, call: &Call, object: &Value) {
+        self.foreign.0.push(Planted {
+            path,
+            kind: (call.group.clone(), call.plural.clone()),
+            uid: objects::uid(object).to_owned(),
+            contents: contents(object),
+            at: clock::millis(),
+        });
+    }
+
+    /// Everything that others planted. Nobody minds any more what becomes of it.
+    pub(crate) fn give_up_planted(&mut self) -> Vec<Planted> {
+        std::mem::take(&mut self.foreign.0)
+    }
+}
+
+/// Objects of others.
+#[derive(Debug, Default)]
+struct Foreign(Vec<Planted>);
+
+/// An object of others, as they left it.
+#[derive(Debug)]
+pub(crate) struct Planted {
+    /// Where requests find it.
+    pub(crate) path: String,
+    /// Group and plural.
+    kind: (String, String),
+    uid: String,
+    contents: Value,
+    /// When it was created.
+    at: u64,
+}
+
+/// What others would notice if it changed; the status is the kubelet's.
+fn contents(object: &Value) -> Value {
+    let mut contents = object.clone();
+    if let Some(fields) = contents.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = contents["metadata"].as_object_mut() {
+        metadata.retain(|field, _| {
+            !matches!(
+                field.as_str(),
+                "resourceVersion" | "managedFields" | "generation"
+            )
+        });
+    }
+    if let Some(spec) = contents["spec"].as_object_mut() {
+        // The scheduler's.
+        spec.remove("nodeName");
+    }
+    contents
+}
+
+/// A job as the planner sees it; none if it is invalid.
+fn lowered(resource: &dialects::Resource, job: &Value) -> Option<Job> {
+    (resource.dialect_of(job).lower)(job).ok()
+}
+
+/// What the status of a job records.
+fn recorded(resource: &dialects::Resource, job: &Value) -> Recorded {
+    (resource.dialect_of(job).recorded)(job)
+}

@@ -1,0 +1,32 @@
+//! I12.
+
+use std::collections::BTreeMap;
+
+use super::{Broken, Law, View, Write};
+use crate::objects;
+
+pub(super) const SENTENCE: &str =
+    "The observed generation never exceeds the generation, and never goes back.";
+
+/// Generations by the UID of their job.
+#[derive(Default)]
+pub(super) struct GenerationsGrow(BTreeMap<String, i64>);
+
+impl Law for GenerationsGrow {
+    fn after_write(&mut self, view: &View<'_>, write: &Write<'_>) -> Result<(), Broken> {
+        if write.call.subresource != "status" {
+            return Ok(());
+        }
+        for (_, job) in objects::jobs(view.cluster) {
+            let Some(observed) = job["status"]["observedGeneration"].as_i64() else {
+                continue;
+            };
+            let generation = job["metadata"]["generation"].as_i64().unwrap_or_default();
+            let before = self.0.insert(objects::uid(job).to_owned(), observed);
+            if observed > generation || before.is_some_and(|before| observed < before) {
+                return Err(format!("{observed} of {generation}, after {before:?}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! I16.
+
+use planner::Keys;
+use planner::site::Site;
+
+use super::{Broken, Law, Rest, View, Write, lowered, recorded};
+use crate::objects;
+
+pub(super) const SENTENCE: &str =
+    "No key of a Secret is written anywhere else, and keys of one start do not outlive the job.";
+
+/// The values of Secrets that the operator created.
+#[derive(Default)]
+pub(super) struct KeyHygiene(Vec<String>);
+
+/// Shorter values are no keys.
+const KEY_BYTES_MIN: usize = 32;
+
+impl Law for KeyHygiene {
+    fn after_write(&mut self, _: &View<'_>, write: &Write<'_>) -> Result<(), Broken> {
+        if write.call.plural == "secrets" {
+            let data = write.body["data"].as_object().into_iter().flatten();
+            let values = data.filter_map(|(name, value)| {
+                let value = value.as_str()?;
+                let is_public = name.contains("pub");
+                (!is_public && value.len() >= KEY_BYTES_MIN).then(|| value.to_owned())
+            });
+            self.0.extend(values);
+            return Ok(());
+        }
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let text = write.body.to_string();
+        match self.0.iter().any(|value| text.contains(value.as_str())) {
+            true => Err(format!("{} contains a key", write.call.line())),
+            false => Ok(()),
+        }
+    }
+
+    fn at_rest(&mut self, view: &View<'_>, _: &Rest<'_>) -> Result<(), Broken> {
+        let site = Site::default();
+        for (resource, job) in objects::jobs(view.cluster) {
+            let is_over = recorded(resource, job).outcome.is_some();
+            let lowered = lowered(resource, job);
+            let ended = lowered.filter(|lowered| is_over || lowered.lifecycle.suspended);
+            let keys = ended.as_ref().and_then(|lowered| lowered.keys(&site));
+            let Some((Keys::Agent { .. }, name)) = keys else {
+                continue;
+            };
+            let mut own = view.cluster.objects("", "secrets");
+            let own = own.find(|one| objects::controller(one) == Some(objects::uid(job)));
+            if own.is_some_and(|secret| objects::name(secret) == name) {
+                return Err(format!("{name} is left"));
+            }
+        }
+        Ok(())
+    }
+}

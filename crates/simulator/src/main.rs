@@ -1,0 +1,259 @@
+//! The command of the simulator; `cargo xtask weather` calls it. Decides what is printed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use simulator::fault::{Fault, FaultKind};
+use simulator::schedule::Schedule;
+use simulator::shrink::shrink;
+use simulator::{LAWS, Run, script, weather};
+
+/// Runs the operator through bad weather.
+#[derive(Parser)]
+#[command(name = "cargo xtask weather")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Threads
+    #[arg(long, global = true, default_value_t = 2)]
+    threads: usize,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the schedules of many seeds
+    Run {
+        /// How many
+        #[arg(long, default_value_t = 1000)]
+        schedules: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Stop after so many failures
+        #[arg(long, default_value_t = 1)]
+        failures: usize,
+    },
+    /// Run the schedules of many seeds twice, and compare what happened
+    Twice {
+        /// How many
+        #[arg(long, default_value_t = 1000)]
+        schedules: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
+    /// Try every fault of the operator and its connection at every write of scenarios
+    Exhaustive {
+        /// Files, as in tests/scenarios
+        #[arg(required = true)]
+        scenarios: Vec<PathBuf>,
+    },
+    /// Show what happens with one seed
+    Explain {
+        /// The seed
+        seed: u64,
+        /// Only these faults, as REPLICA:WRITE:FAULT, separated by commas; empty for none
+        #[arg(long)]
+        faults: Option<String>,
+        /// Only these actions of the user, by their index
+        #[arg(long)]
+        actions: Option<String>,
+    },
+    /// List the laws
+    Laws,
+}
+
+fn main() -> ExitCode {
+    let Args { command, threads } = Args::parse();
+    let held = match command {
+        Command::Run {
+            schedules,
+            from,
+            failures,
+        } => Ok(run(from, schedules, threads, failures)),
+        Command::Twice { schedules, from } => Ok(twice(from, schedules, threads)),
+        Command::Exhaustive { scenarios } => exhaustive(&scenarios, threads),
+        Command::Explain {
+            seed,
+            faults,
+            actions,
+        } => explain(seed, faults.as_deref(), actions.as_deref()),
+        Command::Laws => {
+            for (name, sentence) in LAWS {
+                println!("{name:<26}{sentence}");
+            }
+            Ok(true)
+        }
+    };
+    match held {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Calls `each` with every number below `count` until it returns false. Returns how many were done.
+fn in_threads(count: usize, threads: usize, each: impl Fn(usize) -> bool + Sync) -> usize {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count || !each(index) {
+                        return;
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    done.into_inner()
+}
+
+fn run(from: u64, schedules: u64, threads: usize, failures: usize) -> bool {
+    let start = Instant::now();
+    let broken: Mutex<Vec<u64>> = Mutex::default();
+    let struck: Mutex<BTreeMap<FaultKind, u64>> = Mutex::default();
+    let count = usize::try_from(schedules).unwrap_or(usize::MAX);
+    let ran = in_threads(count, threads, |index| {
+        if locked(&broken).len() >= failures {
+            return false;
+        }
+        let seed = from + index as u64;
+        let Run {
+            violation,
+            struck: of_run,
+            ..
+        } = weather(&Schedule::of_seed(seed), false);
+        let mut counts = locked(&struck);
+        for fault in of_run {
+            *counts.entry(fault.kind).or_default() += 1;
+        }
+        drop(counts);
+        if let Some(violation) = violation {
+            println!("seed {seed}: {violation}");
+            locked(&broken).push(seed);
+        }
+        true
+    });
+    let secs = start.elapsed().as_secs_f64();
+    let struck = locked(&struck);
+    for kind in FaultKind::ALL {
+        let count = struck.get(kind).copied().unwrap_or_default();
+        println!("{:<18}{count:>10}", kind.as_str());
+    }
+    let broken = locked(&broken);
+    for seed in broken.iter() {
+        let small = shrink(&Schedule::of_seed(*seed));
+        println!("cargo xtask weather explain {seed} {}", overrides(&small));
+    }
+    let (faults, rate) = (struck.values().sum::<u64>(), ran as f64 / secs);
+    println!(
+        "{ran} schedules from seed {from}, {faults} faults, {secs:.1} s, {rate:.0} per second, {} broke a law",
+        broken.len()
+    );
+    broken.is_empty()
+}
+
+fn twice(from: u64, schedules: u64, threads: usize) -> bool {
+    let differ: Mutex<Vec<u64>> = Mutex::default();
+    let count = usize::try_from(schedules).unwrap_or(usize::MAX);
+    let ran = in_threads(count, threads, |index| {
+        let seed = from + index as u64;
+        let schedule = Schedule::of_seed(seed);
+        let hash = || simulator::run(&schedule, false).hash;
+        if hash() != hash() {
+            println!("seed {seed} has two traces");
+            locked(&differ).push(seed);
+        }
+        true
+    });
+    let differ = locked(&differ).len();
+    println!("{ran} schedules from seed {from} ran twice, {differ} of them differently");
+    differ == 0
+}
+
+/// The options that turn the schedule of a seed into a smaller one.
+fn overrides(small: &Schedule) -> String {
+    let faults: Vec<String> = small.faults.iter().map(Fault::to_string).collect();
+    let whole = Schedule::of_seed(small.seed).script;
+    let kept = whole
+        .iter()
+        .enumerate()
+        .filter(|(_, action)| small.script.contains(action));
+    let kept: Vec<String> = kept.map(|(index, _)| index.to_string()).collect();
+    format!(
+        "--faults '{}' --actions '{}'",
+        faults.join(","),
+        kept.join(",")
+    )
+}
+
+fn exhaustive(scenarios: &[PathBuf], threads: usize) -> anyhow::Result<bool> {
+    let start = Instant::now();
+    let mut all = Vec::new();
+    for path in scenarios {
+        let schedule = script::parse(&std::fs::read_to_string(path)?)?;
+        let faults = simulator::single_faults(&schedule);
+        all.extend(
+            faults
+                .into_iter()
+                .map(|schedule| (path.display(), schedule)),
+        );
+    }
+    let broken = AtomicUsize::new(0);
+    let runs = in_threads(all.len(), threads, |index| {
+        let (path, schedule) = &all[index];
+        if let Some(violation) = weather(schedule, false).violation {
+            broken.fetch_add(1, Ordering::Relaxed);
+            let fault = schedule.faults.last().map(Fault::to_string);
+            println!(
+                "{path} with fault {}: {violation}",
+                fault.unwrap_or_default()
+            );
+        }
+        true
+    });
+    let (secs, broken) = (start.elapsed().as_secs_f64(), broken.into_inner());
+    let scenarios = scenarios.len();
+    println!("{runs} single faults in {scenarios} scenarios, {secs:.1} s, {broken} broke a law");
+    Ok(broken == 0)
+}
+
+fn explain(seed: u64, faults: Option<&str>, actions: Option<&str>) -> anyhow::Result<bool> {
+    let mut schedule = Schedule::of_seed(seed);
+    if let Some(faults) = faults {
+        let faults = faults.split(',').filter(|fault| !fault.is_empty());
+        schedule.faults = faults.map(str::parse).collect::<anyhow::Result<_>>()?;
+    }
+    if let Some(actions) = actions {
+        let kept: Vec<&str> = actions.split(',').collect();
+        let mut index = 0;
+        schedule.script.retain(|_| {
+            index += 1;
+            kept.contains(&(index - 1).to_string().as_str())
+        });
+    }
+    println!("{schedule:#?}");
+    let run = weather(&schedule, true);
+    print!("{}", run.trace);
+    println!("ended: {}", run.ending.0);
+    println!("hash {:016x}", run.hash);
+    if let Some(violation) = &run.violation {
+        println!("broke {violation}");
+    }
+    Ok(run.violation.is_none())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

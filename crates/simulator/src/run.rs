@@ -1,0 +1,152 @@
+//! One run: a storm, then calm, then rest. Decides how long each lasts; one run has one thread.
+
+use std::collections::BTreeMap;
+
+use tokio::task::AbortHandle;
+
+use crate::aftermath::Aftermath;
+use crate::clock;
+use crate::fault::{Fault, FaultKind};
+use crate::replica;
+use crate::schedule::Schedule;
+use crate::world::{Command, State, World};
+
+/// The storm goes on for so long after the user's last action.
+const STORM_MS: u64 = 60_000;
+/// Nothing happens any more if no operator wrote for so long.
+const REST_MS: u64 = 600_000;
+/// An operator whose clock was ahead looks again when it believes that the time has come.
+const REST_AFTER_WRONG_CLOCKS_MS: u64 = 1_300_000;
+/// An operator that still writes after so much calm never stops.
+const CALM_MAX_MS: u64 = 7_200_000;
+
+/// What came of a schedule.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The first law that was broken, and how.
+    pub violation: Option<String>,
+    /// Equal for equal runs.
+    pub hash: u64,
+    /// How it ended.
+    pub ending: Aftermath,
+    /// Faults that struck.
+    pub struck: Vec<Fault>,
+    /// Writes of each replica during the storm.
+    pub writes: Vec<u32>,
+    /// What happened, if it was kept.
+    pub trace: String,
+}
+
+/// Runs a schedule, and its undisturbed twin where both must end alike.
+pub fn weather(schedule: &Schedule, keep_trace: bool) -> Run {
+    let mut run = run(schedule, keep_trace);
+    if run.violation.is_none() && !schedule.faults.is_empty() && schedule.has_twin() {
+        let twin = self::run(&schedule.undisturbed(), false);
+        if twin.ending != run.ending {
+            let how = format!("{:?} instead of {:?}", run.ending.0, twin.ending.0);
+            run.violation = Some(format!("I20 transparency: {how}"));
+        }
+    }
+    run
+}
+
+/// Runs a schedule.
+pub fn run(schedule: &Schedule, keep_trace: bool) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of one thread needs nothing");
+    runtime.block_on(simulate(schedule, keep_trace))
+}
+
+/// The schedule with each fault of the operator and its connection at each write of each replica.
+pub fn single_faults(schedule: &Schedule) -> Vec<Schedule> {
+    let mut all = Vec::new();
+    for (replica, writes) in run(schedule, false).writes.into_iter().enumerate() {
+        for kind in FaultKind::exhaustive() {
+            all.extend((0..writes).map(|write| {
+                let mut schedule = schedule.clone();
+                schedule.faults.push(Fault {
+                    replica,
+                    write,
+                    kind,
+                });
+                schedule
+            }));
+        }
+    }
+    all
+}
+
+async fn simulate(schedule: &Schedule, keep_trace: bool) -> Run {
+    clock::begin();
+    let world = World::new(schedule, keep_trace);
+    let mut processes = BTreeMap::new();
+    let last_action = schedule.script.last().map_or(0, |(at, _)| *at);
+    let calm_at = last_action + STORM_MS;
+    let wrong_clocks = schedule.faults.iter().any(|fault| fault.kind.is_of_clock());
+    let rest_ms = match wrong_clocks {
+        true => REST_AFTER_WRONG_CLOCKS_MS,
+        false => REST_MS,
+    };
+    loop {
+        let acted = world.lock().step();
+        obey(&world, &mut processes);
+        if is_over(&mut world.lock(), calm_at, rest_ms) {
+            break;
+        }
+        match acted {
+            // What was answered is taken in before the next thing happens.
+            true => tokio::task::yield_now().await,
+            false => world.wait().await,
+        }
+    }
+    processes
+        .into_values()
+        .for_each(|process: AbortHandle| process.abort());
+    let mut state = world.lock();
+    let trace = std::mem::replace(&mut state.trace, crate::trace::Trace::new(false));
+    Run {
+        violation: state.violation.take(),
+        hash: trace.hash(),
+        ending: Aftermath::of(&state.cluster),
+        struck: std::mem::take(&mut state.struck),
+        writes: state.writes().to_vec(),
+        trace: trace.into_lines(),
+    }
+}
+
+/// Calms the weather down when it is time, and judges the end.
+fn is_over(state: &mut State, calm_at: u64, rest_ms: u64) -> bool {
+    let now = clock::millis();
+    if !state.calm && now >= calm_at && state.script_over() {
+        state.calm_down();
+    }
+    if state.calm && now > calm_at.max(state.written_at) + rest_ms {
+        state.at_rest();
+        return true;
+    }
+    if state.calm && now > calm_at + CALM_MAX_MS {
+        state.break_law("I19 stillness", "an operator writes without end");
+    }
+    state.violation.is_some()
+}
+
+fn obey(world: &World, processes: &mut BTreeMap<usize, AbortHandle>) {
+    let commands = std::mem::take(&mut world.lock().commands);
+    for command in commands {
+        match command {
+            Command::Kill(replica) => {
+                if let Some(process) = processes.remove(&replica) {
+                    process.abort();
+                }
+            }
+            Command::Start(replica, process) => {
+                let machine = world.lock().machines[replica].clone();
+                let started = replica::start(world, &machine, replica, process);
+                processes.insert(replica, started);
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a seed decides before anything happens: the job, the operators, what its user does, how its program
+//! fares, and the faults.
+
+use crate::fault::{Fault, FaultKind};
+use crate::jobs;
+use crate::random::Random;
+
+/// One run, before it runs.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Where everything else comes from.
+    pub seed: u64,
+    /// The job, by the name of its file.
+    pub job: &'static str,
+    /// Workers at first.
+    pub workers: u32,
+    /// Operators that lead at once: one, or two.
+    pub replicas: usize,
+    /// How the program fares.
+    pub fate: Fate,
+    /// What the user does, and after how many milliseconds.
+    pub script: Vec<(u64, UserAction)>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+}
+
+/// How the launcher's program fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It exits with 0.
+    Succeeds,
+    /// It fails once and then exits with 0.
+    FailsOnce,
+    /// It always fails.
+    Fails,
+    /// It never starts, because the containers of its workers never do.
+    Stuck,
+}
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserAction {
+    /// Creates the job.
+    Submit,
+    /// Suspends it.
+    Suspend,
+    /// Resumes it.
+    Resume,
+    /// Asks for so many workers.
+    Scale(u32),
+    /// Changes an annotation.
+    Touch,
+    /// Deletes it.
+    Delete,
+    /// Deletes it and creates it again under the same name.
+    Recreate,
+}
+
+/// Writes at which a fault may strike: a job has some twenty, and more when things go wrong.
+const WRITES: u64 = 40;
+/// Faults of one schedule.
+const FAULTS_MAX: u64 = 12;
+
+impl Schedule {
+    /// The schedule of this seed.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut random = Random::new(seed, "schedule");
+        let names: Vec<&'static str> = jobs::names().collect();
+        let job = *random.pick(&names);
+        let replicas = 1 + usize::from(random.one_in(3));
+        let mut fate =
+            *random.pick(&[Fate::Succeeds, Fate::Succeeds, Fate::FailsOnce, Fate::Fails]);
+        // Only a deadline ends a job that never starts.
+        if jobs::template(job).has_deadline() && random.one_in(3) {
+            fate = Fate::Stuck;
+        }
+        let mut schedule = Self {
+            seed,
+            job,
+            workers: 1 + u32::try_from(random.skewed(0, 3)).unwrap_or(0),
+            replicas,
+            fate,
+            script: script(&mut random, job),
+            faults: Vec::new(),
+        };
+        let mut random = Random::new(seed, "faults");
+        for _ in 0..random.below(FAULTS_MAX + 1) {
+            schedule.faults.push(Fault {
+                replica: usize::try_from(random.below(replicas as u64)).unwrap_or(0),
+                write: u32::try_from(random.skewed(0, WRITES)).unwrap_or(0),
+                kind: *random.pick(FaultKind::ALL),
+            });
+        }
+        schedule.faults.sort();
+        schedule.faults.dedup();
+        schedule
+    }
+
+    /// The same without faults.
+    pub fn undisturbed(&self) -> Self {
+        Self {
+            faults: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the job must end as it would without the faults. A user who acts while the job runs acts at
+    /// another point of its life when a fault delays it.
+    pub fn has_twin(&self) -> bool {
+        let transparent = self.faults.iter().all(|fault| fault.kind.is_transparent());
+        let acts = |action: &UserAction| {
+            !matches!(
+                action,
+                UserAction::Submit | UserAction::Touch | UserAction::Recreate | UserAction::Delete
+            )
+        };
+        // Time that a fault costs may be all that was left.
+        let deadline = jobs::template(self.job).has_deadline();
+        transparent && !deadline && !self.script.iter().any(|(_, action)| acts(action))
+    }
+}
+
+fn script(random: &mut Random, job: &str) -> Vec<(u64, UserAction)> {
+    let mut script = vec![(0, UserAction::Submit)];
+    let (mut at, mut suspended) = (0, false);
+    let can_suspend = jobs::template(job).suspension(true).is_some();
+    for _ in 0..random.skewed(0, 4) {
+        at += random.skewed(10, 20_000);
+        let action = match random.below(8) {
+            0..=2 if can_suspend && !suspended => UserAction::Suspend,
+            0..=2 if suspended => UserAction::Resume,
+            3 | 4 => UserAction::Scale(1 + u32::try_from(random.below(4)).unwrap_or(0)),
+            5 => UserAction::Delete,
+            6 => UserAction::Recreate,
+            _ => UserAction::Touch,
+        };
+        suspended = match action {
+            UserAction::Suspend => true,
+            UserAction::Resume | UserAction::Recreate => false,
+            _ => suspended,
+        };
+        script.push((at, action));
+        if action == UserAction::Delete {
+            break;
+        }
+    }
+    script
+}
