@@ -160,7 +160,7 @@ pub(crate) struct RenderArgs {
     /// Suffix of host names, e.g. cluster.local
     #[arg(long, default_value = "")]
     pub(crate) cluster_domain: String,
-    /// Image of muster-agent, as the operator is told it; empty for an operator without one
+    /// Image of muster-agent that the operator adds to pods; empty: as an operator without --agent-image
     #[arg(long, default_value = concat!("muster-agent:", env!("CARGO_PKG_VERSION")))]
     pub(crate) agent_image: String,
 }

@@ -1,6 +1,7 @@
 //! Jobs of Kubeflow's first two versions, written anew as `kubeflow.org/v1`. Decides which field becomes which,
 //! and what a person must be told; must not know where the text comes from or goes to.
 
+use quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use crate::manifest;
@@ -38,11 +39,15 @@ pub(crate) fn is_old(object: &Value) -> bool {
 
 /// The job in the new form, or why there is none.
 pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
-    let spec = old.get("spec").and_then(Value::as_object);
-    let mut spec = spec.ok_or("it has no spec")?.clone();
+    let mut object = old.clone();
+    object["apiVersion"] = NEW.into();
     let mut notes = Vec::new();
+    let fields = object.as_object_mut().ok_or("it is not an object")?;
+    fields.remove("status");
+    let spec = fields.get_mut("spec").ok_or("it has no spec")?;
+    let spec = object_at("spec", spec)?;
     if !spec.contains_key("mpiReplicaSpecs") {
-        from_one_template(&mut spec, &mut notes)?;
+        from_one_template(spec, &mut notes)?;
     }
     if spec.remove("launcherOnMaster") == Some(true.into()) {
         notes.push(
@@ -51,19 +56,31 @@ pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
                 .to_owned(),
         );
     }
-    into_run_policy(&mut spec);
-    let mut object = old.clone();
-    object["apiVersion"] = NEW.into();
-    object["spec"] = spec.into();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
+    if let Some(family) = spec.remove("mpiDistribution") {
+        let family = match family.as_str() {
+            Some("IntelMPI") => "Intel".into(),
+            _ => family,
+        };
+        spec.insert("mpiImplementation".to_owned(), family);
+    }
+    into_run_policy(spec)?;
+    if let Some(roles) = spec.get_mut("mpiReplicaSpecs") {
+        for (role, replicas) in object_at("spec.mpiReplicaSpecs", roles)? {
+            let replicas = object_at(&format!("spec.mpiReplicaSpecs.{role}"), replicas)?;
+            replicas
+                .get_mut("template")
+                .into_iter()
+                .for_each(forget_server);
+        }
     }
     forget_server(&mut object);
-    let roles = object.pointer_mut("/spec/mpiReplicaSpecs");
-    for role in roles.and_then(Value::as_object_mut).into_iter().flatten() {
-        forget_server(&mut role.1["template"]);
-    }
     Ok(Converted { object, notes })
+}
+
+/// A value that must be an object.
+fn object_at<'v>(path: &str, value: &'v mut Value) -> Result<&'v mut Map<String, Value>, String> {
+    let fields = value.as_object_mut();
+    fields.ok_or_else(|| format!("{path} must be an object"))
 }
 
 /// Leaves out what came from an API server.
@@ -73,42 +90,28 @@ fn forget_server(object: &mut Value) {
     }
 }
 
-/// The first version had one template for launcher and workers.
+/// The first version had one template for launcher and workers. Only its first container was ranks'.
 fn from_one_template(spec: &mut Map<String, Value>, notes: &mut Vec<String>) -> Result<(), String> {
     let template = spec.remove("template");
     let template = template.ok_or("it has neither spec.mpiReplicaSpecs nor spec.template")?;
-    let (workers, units) = size(spec, &template, notes)?;
-    let resource = spec.remove("processingResourceType");
-    let resource = match resource.as_ref().and_then(Value::as_str) {
-        Some("cpu") => "cpu",
+    let resource = match spec.remove("processingResourceType") {
+        Some(Value::String(cpu)) if cpu == "cpu" => "cpu",
         _ => GPU,
     };
+    let (workers, units) = size(spec, &template, resource, notes)?;
     let (mut launcher, mut worker) = (template.clone(), template);
-    for container in containers(&mut launcher) {
-        for limits in ["limits", "requests"] {
-            let limits = container.pointer_mut(&format!("/resources/{limits}"));
-            if let Some(limits) = limits.and_then(Value::as_object_mut) {
-                limits.remove(GPU);
-            }
-        }
-    }
-    for container in containers(&mut worker) {
-        // Workers ran nothing but what the launcher started in them.
-        if let Some(container) = container.as_object_mut() {
-            container.remove("command");
-            container.remove("args");
-        }
-        if let Some(units) = units {
-            if !container["resources"]["limits"].is_object() {
-                container["resources"]["limits"] = json!({});
-            }
-            container["resources"]["limits"][resource] = units.into();
-        }
-    }
-    if let Some(units) = units
-        && !spec.contains_key("slotsPerWorker")
-    {
-        spec.insert("slotsPerWorker".to_owned(), units.into());
+    container(&mut launcher)?.remove("resources");
+    // Workers ran nothing but what the launcher started in them.
+    let main = container(&mut worker)?;
+    main.remove("command");
+    main.remove("args");
+    if let Some(units) = units {
+        let resources = main.entry("resources").or_insert_with(|| json!({}));
+        let resources = object_at("resources of the container", resources)?;
+        let limits = resources.entry("limits").or_insert_with(|| json!({}));
+        object_at("limits of the container", limits)?.insert(resource.to_owned(), units.into());
+        let slots = || units.into();
+        spec.entry("slotsPerWorker").or_insert_with(slots);
     }
     let roles = json!({
         "Launcher": {"replicas": 1, "template": launcher},
@@ -116,7 +119,9 @@ fn from_one_template(spec: &mut Map<String, Value>, notes: &mut Vec<String>) -> 
     });
     spec.insert("mpiReplicaSpecs".to_owned(), roles);
     notes.push(
-        "the launcher asks for no GPU, and the workers run no command of their own".to_owned(),
+        "as under the old operator, the launcher asks for no resources, and the workers run no command \
+         of their own"
+            .to_owned(),
     );
     Ok(())
 }
@@ -125,6 +130,7 @@ fn from_one_template(spec: &mut Map<String, Value>, notes: &mut Vec<String>) -> 
 fn size(
     spec: &mut Map<String, Value>,
     template: &Value,
+    resource: &str,
     notes: &mut Vec<String>,
 ) -> Result<(u64, Option<u64>), String> {
     let mut take = |field: &str| spec.remove(field).and_then(|value| value.as_u64());
@@ -134,7 +140,7 @@ fn size(
     if let Some(total) = gpus.or(units) {
         let per_node = per_node.unwrap_or_else(|| {
             notes.push(format!(
-                "{PER_NODE} of them are on each node, unless fewer are asked for"
+                "spec.gpusPerNode is not set: a worker gets at most {PER_NODE}, the old operator's default"
             ));
             PER_NODE
         });
@@ -150,21 +156,27 @@ fn size(
     }
     let workers =
         replicas.ok_or("it has none of spec.replicas, spec.gpus and spec.processingUnits")?;
-    let limit = format!(
-        "/spec/containers/0/resources/limits/{}",
-        crate::yaml::escaped(GPU)
-    );
-    let units = template.pointer(&limit).and_then(Value::as_u64);
+    let limits = template.pointer("/spec/containers/0/resources/limits");
+    let limit = match limits.and_then(|limits| limits.get(resource)) {
+        Some(Value::String(text)) => Quantity::parse(text),
+        Some(Value::Number(number)) => Quantity::parse(&number.to_string()),
+        _ => None,
+    };
+    let units = limit.and_then(|limit| u64::try_from(limit.ones()).ok());
     Ok((workers, units))
 }
 
-fn containers(template: &mut Value) -> impl Iterator<Item = &mut Value> {
-    let list = template.pointer_mut("/spec/containers");
-    list.and_then(Value::as_array_mut).into_iter().flatten()
+/// The container that the ranks run in.
+fn container(template: &mut Value) -> Result<&mut Map<String, Value>, String> {
+    let first = template.pointer_mut("/spec/containers/0");
+    object_at(
+        "spec.template.spec.containers[0]",
+        first.ok_or("spec.template has no container")?,
+    )
 }
 
 /// Later versions have these in one place.
-fn into_run_policy(spec: &mut Map<String, Value>) {
+fn into_run_policy(spec: &mut Map<String, Value>) -> Result<(), String> {
     for field in [
         "activeDeadlineSeconds",
         "backoffLimit",
@@ -174,10 +186,10 @@ fn into_run_policy(spec: &mut Map<String, Value>) {
             continue;
         };
         let policy = spec.entry("runPolicy").or_insert_with(|| json!({}));
-        if policy.get(field).is_none() {
-            policy[field] = value;
-        }
+        let policy = object_at("spec.runPolicy", policy)?;
+        policy.entry(field).or_insert(value);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -189,8 +201,15 @@ mod tests {
         let old = &crate::yaml::documents(old).unwrap()[0].value;
         assert!(is_old(old));
         let converted = convert(old).unwrap();
-        let lowered = manifest::lower(&converted.object);
-        assert!(matches!(lowered, Some(Ok(_))), "{lowered:?}");
+        let text = crate::yaml::text(&converted.object);
+        let documents = crate::yaml::documents(&text);
+        let manifest = manifest::Manifest {
+            name: "new.yaml".to_owned(),
+            text,
+            documents,
+        };
+        let findings = crate::lint::check(&manifest);
+        assert!(findings.is_empty(), "{findings:?}");
         converted
     }
 
@@ -228,7 +247,7 @@ status: {launcherStatus: Succeeded}
         assert_eq!(container("Launcher")["command"][0], "mpirun");
         assert_eq!(container("Launcher").get("resources"), None);
         assert!(
-            notes.iter().any(|note| note.contains("8 of them")),
+            notes.iter().any(|note| note.contains("at most 8")),
             "{notes:?}"
         );
         assert!(
@@ -238,19 +257,30 @@ status: {launcherStatus: Succeeded}
     }
 
     #[test]
-    fn m11_limits_of_the_template_are_the_workers() {
-        let old = FIRST.replace("gpus: 16", "replicas: 4").replace(
-            "image: img",
-            "image: img, resources: {limits: {nvidia.com/gpu: 2, memory: 1Gi}}",
-        );
-        let spec = converted(&old).object["spec"].clone();
-        let limits = |role: &str| {
-            let pod = &spec["mpiReplicaSpecs"][role]["template"]["spec"];
-            pod["containers"][0]["resources"]["limits"].clone()
-        };
-        assert_eq!(spec["slotsPerWorker"], 2);
-        assert_eq!(limits("Worker"), json!({GPU: 2, "memory": "1Gi"}));
-        assert_eq!(limits("Launcher"), json!({"memory": "1Gi"}));
+    fn m11_only_the_first_container_is_the_ranks() {
+        for (kind, limit, slots) in [("", "nvidia.com/gpu: '2'", 2), ("cpu", "cpu: 3", 3)] {
+            let size = format!("replicas: 4, processingResourceType: {kind}");
+            let size = size.replace(", ", "\n  ");
+            let old = FIRST.replace("gpus: 16", &size).replace(
+                "image: img,",
+                &format!("image: img, resources: {{limits: {{{limit}, memory: 1Gi}}}},"),
+            );
+            let sidecar =
+                "      - {name: log, image: img, command: [tail], resources: {limits: {cpu: 1}}}\n";
+            let old = old.replace("status:", &format!("{sidecar}status:"));
+            let spec = converted(&old).object["spec"].clone();
+            let containers = |role: &str| {
+                let pod = &spec["mpiReplicaSpecs"][role]["template"]["spec"];
+                pod["containers"].clone()
+            };
+            assert_eq!(spec["slotsPerWorker"], slots, "{limit}");
+            let worker = containers("Worker");
+            assert_eq!(worker[0]["resources"]["limits"]["memory"], "1Gi");
+            assert_eq!(worker[1], containers("Launcher")[1]);
+            assert_eq!(worker[1]["command"], json!(["tail"]));
+            assert_eq!(worker[1]["resources"]["limits"], json!({"cpu": 1}));
+            assert_eq!(containers("Launcher")[0].get("resources"), None);
+        }
     }
 
     #[test]
@@ -258,11 +288,12 @@ status: {launcherStatus: Succeeded}
         let role = "{replicas: 1, template: {spec: {containers: [{name: a, image: b}]}}}";
         let old = format!(
             "apiVersion: kubeflow.org/v1alpha2\nkind: MPIJob\nmetadata: {{name: a}}\nspec:\n  \
-             activeDeadlineSeconds: 5\n  mpiReplicaSpecs: {{Launcher: {role}, Worker: {role}}}\n"
+             activeDeadlineSeconds: 5\n  mpiDistribution: IntelMPI\n  mpiReplicaSpecs: {{Launcher: {role}, Worker: {role}}}\n"
         );
         let Converted { object, notes } = converted(&old);
         assert_eq!(object["spec"]["runPolicy"]["activeDeadlineSeconds"], 5);
         assert_eq!(object["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"], 1);
+        assert_eq!(object["spec"]["mpiImplementation"], "Intel");
         assert!(notes.is_empty(), "{notes:?}");
     }
 
@@ -272,6 +303,23 @@ status: {launcherStatus: Succeeded}
             ("gpus: 16", "gpus: 12", "12 is not a multiple of the 8"),
             ("gpus: 16", "slotsPerWorker: 1", "none of spec.replicas"),
             ("template:", "pattern:", "neither spec.mpiReplicaSpecs nor"),
+            ("containers:", "parts:", "spec.template has no container"),
+            ("- {name: tf", "- x #", "containers[0] must be an object"),
+            (
+                "gpus: 16",
+                "mpiReplicaSpecs: {Worker: x}",
+                "spec.mpiReplicaSpecs.Worker must be",
+            ),
+            (
+                "gpus: 16",
+                "gpus: 16\n  runPolicy: x",
+                "spec.runPolicy must be an object",
+            ),
+            (
+                "image: img",
+                "image: img, resources: x",
+                "resources of the container must be",
+            ),
         ] {
             let old = FIRST.replace(from, to);
             let old = &crate::yaml::documents(&old).unwrap()[0].value;

@@ -60,7 +60,10 @@ impl Document {
             let inside = rest.is_empty() || rest.starts_with('/');
             inside.then(|| (rest.to_owned(), *marks))
         };
-        let marks = self.marks.iter().filter_map(below).collect();
+        // Only those that begin alike: lists are long.
+        let alike = self.marks.range(pointer.to_owned()..);
+        let alike = alike.take_while(|(place, _)| place.starts_with(pointer));
+        let marks = alike.filter_map(below).collect();
         Some(Self { value, marks })
     }
 
@@ -259,6 +262,7 @@ mod tests {
         assert_eq!(value["b"], 2);
         assert!(value["b"].is_i64());
         assert_eq!(value["c"], 0.5);
+        assert_eq!(value["d"], 8);
     }
 
     #[test]

@@ -98,6 +98,17 @@ impl Helm {
 
 impl Drop for Helm {
     fn drop(&mut self) {
+        // Where a test failed before it did so itself. A second operator must not meet the next test.
+        let uninstall = [
+            "uninstall",
+            RELEASE,
+            "--namespace",
+            NAMESPACE,
+            "--ignore-not-found",
+        ];
+        if let Err(error) = self.run(&uninstall) {
+            eprintln!("{error:#}");
+        }
         // There is none if Helm never ran.
         drop(fs::remove_dir_all(&self.home));
     }

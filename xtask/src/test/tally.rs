@@ -34,10 +34,18 @@ pub(super) struct Reader {
     shown: Option<String>,
     /// Whether the next line is a panic message.
     panicked: bool,
+    /// A test program has begun, and has not said how it went.
+    running: bool,
 }
 
 impl Reader {
     pub(super) fn line(&mut self, line: &str) {
+        if line.starts_with("running ") && line.trim_end_matches('s').ends_with(" test") {
+            self.end_program();
+            self.running = true;
+        } else if line.starts_with("test result: ") {
+            self.running = false;
+        }
         if let Some(rest) = line.strip_prefix("---- ") {
             self.shown = rest.strip_suffix(" stdout ----").map(str::to_owned);
             self.panicked = false;
@@ -56,8 +64,15 @@ impl Reader {
         self.tally.count(line);
     }
 
-    pub(super) fn close(self) -> Tally {
+    pub(super) fn close(mut self) -> Tally {
+        self.end_program();
         self.tally
+    }
+
+    /// A program that ended without a word about its tests has failed, without a name.
+    fn end_program(&mut self) {
+        self.tally.failed += u32::from(self.running);
+        self.running = false;
     }
 }
 
@@ -146,6 +161,19 @@ mod tests {
             ..Tally::default()
         };
         assert_eq!(read(&format!("{line}\n{line}")), expected);
+    }
+
+    #[test]
+    fn a_program_that_ends_early_is_a_failure_without_a_name() {
+        let good = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        for text in [
+            format!("running 1 test\nrunning 2 tests\n{good}"),
+            format!("running 2 tests\n{good}\nrunning 1 test\ntest a ... "),
+        ] {
+            let tally = read(&text);
+            assert_eq!((tally.passed, tally.failed), (1, 1), "{text}");
+            assert_eq!(tally.worth_another_run(), None, "{text}");
+        }
     }
 
     #[test]

@@ -47,9 +47,12 @@ impl Walk<'_> {
             let mark = self.document.value_mark(pointer);
             let mut finding = error("WrongType", message, mark);
             finding.label = match (kind, value) {
-                ("int-or-string", Value::Number(number)) => {
+                (_, Value::Number(number)) if schema.is_quantity() => {
                     let milli = number.as_f64().unwrap_or_default() * 1000.0;
-                    format!("a quantity: write {milli:.0}m")
+                    match milli.fract() == 0.0 {
+                        true => format!("a quantity: write {milli:.0}m"),
+                        false => format!("a quantity: write \"{number}\""),
+                    }
                 }
                 ("string", Value::Number(_) | Value::Bool(_)) => {
                     format!("a string: write \"{value}\"")

@@ -70,10 +70,11 @@ fn may_create(observed: &Observed) -> bool {
     !alive && (observed.job.lifecycle.suspended || may_start(observed))
 }
 
-/// Its workers are there, if it must wait for them.
+/// Its workers are there, if it must wait for them. Those of a run that was suspended answer until they
+/// have ended, and nothing would tell the launcher that they are the wrong ones.
 fn may_start(observed: &Observed) -> bool {
     match observed.job.launcher.start {
-        LauncherStart::AtOnce => true,
+        LauncherStart::AtOnce => !observed.workers.iter().any(is_stopping),
         LauncherStart::WhenWorkersReady => {
             pods::ready_workers(observed) == observed.job.worker_count()
                 && worker_set::is_settled(observed)
@@ -84,9 +85,12 @@ fn may_start(observed: &Observed) -> bool {
 /// The Job must be suspended: by the user, or because it has not started and may not yet. Until the pods
 /// that it stopped have ended, nobody can tell whether it can be resumed.
 fn hold(observed: &Observed, launcher: &LauncherJob) -> bool {
-    let stopping = |pod: &Pod| pod.deleting && !pod.phase.is_over();
-    let must_wait = !may_start(observed) || observed.launcher_pods.iter().any(stopping);
+    let must_wait = !may_start(observed) || observed.launcher_pods.iter().any(is_stopping);
     observed.job.lifecycle.suspended || (launcher.suspended && must_wait)
+}
+
+fn is_stopping(pod: &Pod) -> bool {
+    pod.deleting && !pod.phase.is_over()
 }
 
 /// Deletes pods that live on without their Job, which somebody deleted and not its pods. Nobody else can

@@ -109,6 +109,18 @@ fn resuming_makes_workers_and_starts_the_launcher_and_the_clock() {
     assert_eq!(plan.status.started_at, Some(noon_and(60)));
 }
 
+#[test]
+fn a_launcher_is_resumed_when_the_workers_of_the_last_run_have_ended() {
+    let running = world(job("demo").workers(2)).running();
+    let mut going = running.workers[0].clone();
+    going.deleting = true;
+    let resumed = resumed(job("demo").workers(2));
+    let early = resumed.clone().with(|world| world.workers.push(going));
+    assert_eq!(deeds(&plan(&early)), ["create Pod demo-worker-1"]);
+    let starts = deeds(&plan(&resumed));
+    assert_eq!(starts.last().unwrap(), "patch Job demo-launcher");
+}
+
 /// What Kueue writes into the template of an admitted job.
 fn admitted(job: &mut Job) {
     job.launcher.role.template["metadata"] = json!({
