@@ -329,7 +329,9 @@ impl Shared {
     /// A pod that is gone, or was replaced by another of its name, needs nothing any more.
     fn send(&self, method: &str, path: &str, body: &Value) -> Result<()> {
         let (code, text) = self.send_again(method, path, &body.to_string())?;
-        let gone = matches!(code, 404 | 409);
+        // Another pod of the name may be there already; its UID is not the one that we say.
+        let other = code == 422 && String::from_utf8_lossy(&text).contains("metadata.uid");
+        let gone = matches!(code, 404 | 409) || other;
         ensure!(
             code < 300 || gone,
             "{method} {path}: {code}: {}",
