@@ -49,8 +49,11 @@ pub(crate) fn cases() -> Vec<Case> {
         start("a bad token").get(secrets("?limit=2&continue=zzz")),
         start("a revision of the future").get(secrets("?resourceVersion=99999999999")),
         start("a revision that is no number").get(secrets("?resourceVersion=abc")),
-        start("any revision").get(secrets("?resourceVersion=0")),
-        start("at least a revision").get(secrets(
+        // The real one answers these from a cache, which a list of the newest state brings up to date.
+        start("any revision")
+            .get(secrets(""))
+            .get(secrets("?resourceVersion=0")),
+        start("at least a revision").get(secrets("")).get(secrets(
             "?resourceVersion=${0.rv}&resourceVersionMatch=NotOlderThan",
         )),
         start("exactly a revision").get(secrets(
