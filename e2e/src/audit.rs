@@ -41,7 +41,8 @@ pub struct Request {
 impl Request {
     /// It asked for a change.
     pub fn is_write(&self) -> bool {
-        ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+        let writes = ["create", "update", "patch", "delete", "deletecollection"];
+        writes.contains(&self.verb.as_str()) && !self.uri.contains("dryRun=All")
     }
 
     /// It concerned the election of a leader, which goes on whatever jobs there are.

@@ -95,6 +95,20 @@ impl Api {
         self.send(target.path().create(&post_params(), body)).await
     }
 
+    /// POST that is not carried out: whether the API server would accept the object.
+    pub(crate) async fn try_create(
+        &self,
+        target: Target<'_>,
+        body: &Value,
+    ) -> Result<String, ApiError> {
+        let body = serde_json::to_vec(body).map_err(ApiError::Unreadable)?;
+        let params = PostParams {
+            dry_run: true,
+            ..post_params()
+        };
+        self.send(target.path().create(&params, body)).await
+    }
+
     /// GET.
     pub(crate) async fn get(&self, target: Target<'_>) -> Result<String, ApiError> {
         self.send(target.path().get(target.name, &GetParams::default()))
@@ -104,16 +118,6 @@ impl Api {
     /// GET; `None` if the object does not exist.
     pub(crate) async fn find(&self, target: Target<'_>) -> Result<Option<String>, ApiError> {
         found(self.get(target).await)
-    }
-
-    /// GET of the metadata alone: the contents of the object do not reach us.
-    pub(crate) async fn find_metadata(
-        &self,
-        target: Target<'_>,
-    ) -> Result<Option<String>, ApiError> {
-        let params = GetParams::default();
-        let request = target.path().get_metadata(target.name, &params);
-        found(self.send(request).await)
     }
 
     /// PATCH with a JSON merge patch.
@@ -160,6 +164,12 @@ impl Api {
             ..DeleteParams::default()
         };
         self.send(target.path().delete(target.name, &params)).await
+    }
+
+    /// DELETE of whatever object has this name; fine if none has.
+    pub(crate) async fn delete_named(&self, target: Target<'_>) -> Result<(), ApiError> {
+        let request = target.path().delete(target.name, &DeleteParams::default());
+        found(self.send(request).await).map(drop)
     }
 
     /// DELETE of the objects that the selectors match, at most [`SELECTED_MAX`] of them, from where

@@ -3,6 +3,7 @@
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
@@ -10,16 +11,23 @@ use planner::job::Owner;
 use planner::{Action, Keys, Kind, Object, WorkerBatch, WorkerSelection};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::Lookup;
+use crate::memory::KeySecret;
 use crate::write_policy::{self, Batches, Holder, Next};
 use crate::{agent_keys, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
+
+/// A Secret that stands in the way is replaced once.
+const KEY_TRIES: u32 = 2;
+/// By then the pods of whoever made a Secret are in our cache.
+const COLLISION_OLD: Duration = Duration::from_secs(5);
 
 /// What became of one action.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,21 +147,8 @@ impl Applier<'_> {
         let done = match action {
             Action::Create(object) => self.create(&object).await,
             Action::CreateWorkers(_) => unreachable!("workers are created one by one"),
-            Action::CreateKey { mut secret, keys } => {
-                secret.body["data"] = match keys {
-                    Keys::SshPair => keys::secret_data(),
-                    Keys::Agent {
-                        worker,
-                        workers,
-                        valid_secs,
-                    } => agent_keys::secret_data(
-                        &worker,
-                        workers,
-                        later(self.context.now(), valid_secs),
-                    ),
-                };
-                self.create(&secret).await
-            }
+            Action::CreateKey { secret, keys } => self.create_key(secret, keys).await,
+            Action::DeleteKey { name } => self.delete_key(&name).await,
             Action::Patch {
                 kind,
                 name,
@@ -194,6 +189,75 @@ impl Applier<'_> {
                 Next::RetryNow => tries += 1,
                 Next::LookUp => return self.resolve_conflict(kind, name).await,
                 next => return self.failed(kind, name, next, error),
+            }
+        }
+    }
+
+    /// Creates the Secret with the job's keys. The status has recorded its name when nobody had such a
+    /// Secret, so one that exists and that we do not remember is what an operator left that crashed, or
+    /// what somebody planted. It is replaced without a look at it, unless pods that mount it show up.
+    async fn create_key(&self, mut secret: Object, keys: Keys) -> Result<Applied, ApiError> {
+        let Object { kind, name, body } = &mut secret;
+        body["data"] = match keys {
+            Keys::SshPair => keys::secret_data(),
+            Keys::Agent {
+                worker,
+                workers,
+                valid_secs,
+            } => {
+                let valid_until = later(self.context.now(), valid_secs);
+                agent_keys::secret_data(&worker, workers, valid_until)
+            }
+        };
+        let resource = wire::resource(kind);
+        let target = self.lookup.target(&resource, name);
+        let mut tries = 1;
+        loop {
+            let error = match self.context.api.create(target, body).await {
+                Ok(_) => {
+                    self.lookup.know_key(KeySecret::Exists);
+                    self.accepted(kind, name);
+                    return Ok(Applied::Done);
+                }
+                Err(error) => error,
+            };
+            match write_policy::after_create(kind, &error, tries) {
+                Next::RetryNow => tries += 1,
+                Next::LookUp if tries < KEY_TRIES && self.is_collision_old() => {
+                    self.context.api.delete_named(target).await?;
+                    tries += 1;
+                }
+                Next::LookUp => {
+                    // By the next pass, pods may tell whose it is.
+                    self.lookup.know_key(KeySecret::Unknown);
+                    return Err(error);
+                }
+                next => return self.failed(kind, name, next, error),
+            }
+        }
+    }
+
+    /// Another operator that still believes to lead may just have made it, and then makes the pods.
+    fn is_collision_old(&self) -> bool {
+        let uid = &self.lookup.owner.uid;
+        self.context.memory.with(uid, |memory| {
+            let since = memory.key_collided_at.get_or_insert_with(Instant::now);
+            since.elapsed() >= COLLISION_OLD
+        })
+    }
+
+    async fn delete_key(&self, name: &str) -> Result<Applied, ApiError> {
+        let resource = wire::resource(&Kind::Secret);
+        let target = self.lookup.target(&resource, name);
+        match self.context.api.delete_named(target).await {
+            Ok(()) => {
+                self.lookup.know_key(KeySecret::Gone);
+                self.accepted(&Kind::Secret, name);
+                Ok(Applied::Done)
+            }
+            Err(error) => {
+                let next = write_policy::refusal(&Kind::Secret, &error);
+                self.failed(&Kind::Secret, name, next, error)
             }
         }
     }
@@ -378,6 +442,7 @@ fn describe(action: &Action) -> String {
         Action::CreateWorkers(_) => "creating workers".to_owned(),
         Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+        Action::DeleteKey { name } => format!("deleting Secret {name}"),
         Action::DeleteWorkers { selection, .. } => {
             format!("deleting the pods {}", selection.labels())
         }

@@ -1,6 +1,7 @@
 //! How one pass over one job can fail: a variant per step. A job that waits, is blocked or was
 //! refused an object is not an error. Whoever logs an error names the job.
 
+use planner::Kind;
 use thiserror::Error;
 
 use crate::api_error::{ApiError, Retry};
@@ -37,6 +38,14 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Whether an object exists could not be learnt.
+    pub(crate) fn observing(kind: &Kind, name: &str, source: ApiError) -> Self {
+        Self::Observe {
+            what: format!("{} {name}", kind.as_str()),
+            source,
+        }
+    }
+
     /// What to do about it.
     pub(crate) fn retry(&self) -> Retry {
         match self {

@@ -13,7 +13,7 @@ use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::memory::KeySecret;
-use crate::wire::{self, Child, Identity, ObjectKey, UserJob};
+use crate::wire::{self, Child, ObjectKey, UserJob};
 
 /// Looks up objects of one job.
 #[derive(Clone, Copy)]
@@ -36,31 +36,8 @@ pub(crate) enum Found {
 }
 
 impl<'a> Lookup<'a> {
-    /// Asks who holds a name.
+    /// Asks who holds a name. Nobody asks for Secrets: the operator may not read them.
     pub(crate) async fn find(&self, kind: &Kind, name: &str) -> Result<Found, ApiError> {
-        match kind {
-            Kind::Secret => self.find_secret(name).await,
-            _ => self.find_watched(kind, name).await,
-        }
-    }
-
-    /// Reads the metadata alone: the contents of a Secret must not reach the operator.
-    async fn find_secret(&self, name: &str) -> Result<Found, ApiError> {
-        let resource = wire::resource(&Kind::Secret);
-        let target = self.target(&resource, name);
-        let Some(text) = self.context.api.find_metadata(target).await? else {
-            self.know_key(KeySecret::Gone);
-            return Ok(Found::Absent);
-        };
-        let Identity { uid, controller } = wire::identity(&text).map_err(ApiError::Unreadable)?;
-        if controller.as_deref() != Some(&self.owner.uid) {
-            return Ok(Found::Foreign);
-        }
-        self.know_key(KeySecret::Exists(uid.clone()));
-        Ok(Found::Ours { uid })
-    }
-
-    async fn find_watched(&self, kind: &Kind, name: &str) -> Result<Found, ApiError> {
         let Some(child) = self.get(kind, name).await? else {
             return Ok(Found::Absent);
         };
@@ -77,10 +54,6 @@ impl<'a> Lookup<'a> {
 
     /// Asks again for an object that a write did not find as we knew it.
     pub(crate) async fn refetch(&self, kind: &Kind, name: &str, uid: &str) -> Result<(), ApiError> {
-        if *kind == Kind::Secret {
-            self.know_key(KeySecret::Unknown);
-            return Ok(());
-        }
         let child = self.get(kind, name).await?;
         if child.as_ref().is_none_or(|child| *child.uid != *uid) {
             self.record_absent(kind, name, uid);
@@ -100,23 +73,14 @@ impl<'a> Lookup<'a> {
 
     /// Keeps the object that the API server answered a write with.
     pub(crate) fn record(&self, kind: &Kind, text: &str) -> Result<(), ApiError> {
-        if *kind == Kind::Secret {
-            let secret = wire::identity(text).map_err(ApiError::Unreadable)?;
-            self.know_key(KeySecret::Exists(secret.uid));
-        } else {
-            let child = wire::child(kind, text).map_err(ApiError::Unreadable)?;
-            self.context.cache.record_own(kind, child);
-        }
+        let child = wire::child(kind, text).map_err(ApiError::Unreadable)?;
+        self.context.cache.record_own(kind, child);
         Ok(())
     }
 
     /// Keeps the API server's answer that the object with this UID no longer exists.
     pub(crate) fn record_absent(&self, kind: &Kind, name: &str, uid: &str) {
-        if *kind == Kind::Secret {
-            self.know_key(KeySecret::Gone);
-        } else {
-            self.context.cache.record_absent(kind, &self.key(name), uid);
-        }
+        self.context.cache.record_absent(kind, &self.key(name), uid);
     }
 
     /// The job waits for a name that somebody else holds.
@@ -130,10 +94,13 @@ impl<'a> Lookup<'a> {
         tracing::warn!("{kind} {name} exists and the job does not own it; waiting for the name");
     }
 
-    fn know_key(&self, key: KeySecret) {
-        self.context
-            .memory
-            .with(&self.owner.uid, |memory| memory.key = key);
+    pub(crate) fn know_key(&self, key: KeySecret) {
+        self.context.memory.with(&self.owner.uid, |memory| {
+            memory.key = key;
+            if key == KeySecret::Exists {
+                memory.key_collided_at = None;
+            }
+        });
     }
 
     pub(crate) fn target(&self, resource: &'a ApiResource, name: &'a str) -> Target<'a> {

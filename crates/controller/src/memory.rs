@@ -8,7 +8,7 @@ use std::time::Duration;
 use dialects::Event;
 use jiff::Timestamp;
 use planner::observed::{Pod, Refusal};
-use planner::{Kind, more_hopeful_cause, text};
+use planner::{KeyRecord, Kind, more_hopeful_cause, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -57,6 +57,10 @@ pub(crate) struct JobMemory {
     pub(crate) pace: Pace,
     /// What is known of the key Secret.
     pub(crate) key: KeySecret,
+    /// The record of the keys, where the CRD drops it from the status.
+    pub(crate) unstored_keys: Option<KeyRecord>,
+    /// Since when a Secret that we do not remember has had the name of the job's own.
+    pub(crate) key_collided_at: Option<Instant>,
     /// The API server answered whether the launcher's Job exists, which the watch does not show.
     pub(crate) launcher_looked_up: bool,
     /// The generation whose status the API server rejects, so that only events report it.
@@ -104,13 +108,13 @@ struct ContainerWait {
 }
 
 /// What is known of the key Secret, which is not watched.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KeySecret {
-    /// The API server must be asked.
+    /// Nothing is remembered.
     #[default]
     Unknown,
-    /// It exists, is the job's own, and has this UID.
-    Exists(String),
+    /// We created it.
+    Exists,
     /// It does not exist.
     Gone,
 }
@@ -161,9 +165,11 @@ impl Memory {
         lock(&self.changed).remove(job);
     }
 
-    /// Somebody else deleted an object of the job, and maybe the key Secret, too: ask for it again.
+    /// Somebody else deleted an object of the job, and maybe the key Secret, too.
     pub(crate) fn invalidate_key(&self, uid: &str) {
-        if let Some(job) = lock(&self.jobs).get_mut(uid) {
+        if let Some(job) = lock(&self.jobs).get_mut(uid)
+            && job.key == KeySecret::Exists
+        {
             job.key = KeySecret::Unknown;
         }
     }

@@ -10,17 +10,18 @@ use planner::observed::{
     AccountSlots, Key, LauncherJob, NetworkPolicyState, Observed, Pod, PodGroup, ServiceState,
     Slot, WorkerSet,
 };
-use planner::{Action, Job, Keys, Kind, Recorded};
+use planner::{Action, Job, Kind, Recorded};
 use serde_json::Value;
 
-use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
+use crate::key_secret::{key_secret, nonce};
 use crate::lookup::{Found, Lookup};
-use crate::memory::{JobMemory, KeySecret};
+use crate::memory::JobMemory;
 use crate::mounts;
-use crate::object_index::{Entry, ObjectIndex};
-use crate::wire::{Facts, ObjectKey, Role};
+use crate::object_index::ObjectIndex;
+use crate::pod_lookup::PodLookup;
+use crate::wire::{Facts, ObjectKey};
 use crate::write_policy::{self, Holder};
 
 /// What is known of a job now.
@@ -59,7 +60,7 @@ pub(crate) async fn observe(
     let worker_set = names.worker_set(job);
     let network_policy = names.network_policy(job);
     let pod_group = names.pod_group(job);
-    let key = names.key_secret(job, key);
+    names.await_key_name(job, &key);
     let set_uid = worker_set.ours().map(|set| set.uid.as_str());
     let launcher_uid = launcher.ours().map(|launcher| launcher.uid.as_str());
     let pods = PodLookup { context, job };
@@ -91,6 +92,7 @@ pub(crate) async fn observe(
         service,
         config,
         key,
+        nonce: nonce(),
         account,
         network_policy,
         pod_group,
@@ -142,8 +144,13 @@ pub(crate) async fn find_launcher(
         find_launcher_pod(lookup, job, recorded).await?;
         return Ok(None);
     }
+    if !recorded.seen {
+        // Nobody has begun with it; from now on we know what we make.
+        let know = |memory: &mut JobMemory| memory.launcher_looked_up = true;
+        context.memory.with(&owner.uid, know);
+        return Ok(None);
+    }
     if recorded.outcome.is_some()
-        || !recorded.seen
         || is_cached()
         || (context.memory.with(&owner.uid, looked_up)
             && PodLookup { context, job }.of_launcher(None).is_empty())
@@ -151,7 +158,7 @@ pub(crate) async fn find_launcher(
         return Ok(None);
     }
     let found = lookup.find(&Kind::Job, name).await;
-    let found = found.map_err(|source| unknown(&Kind::Job, name, source))?;
+    let found = found.map_err(|source| Error::observing(&Kind::Job, name, source))?;
     match write_policy::after_lookup(&Kind::Job, found) {
         Holder::Adopt { uid } => {
             return Ok(Some(Action::Patch {
@@ -188,59 +195,11 @@ async fn find_launcher_pod(
         return Ok(());
     }
     let found = lookup.find(&Kind::Pod, name).await;
-    match found.map_err(|source| unknown(&Kind::Pod, name, source))? {
+    match found.map_err(|source| Error::observing(&Kind::Pod, name, source))? {
         Found::Absent | Found::Ours { .. } => {}
         Found::Unlabelled { .. } | Found::Foreign => lookup.mark_name_taken(&Kind::Pod, name),
     }
     Ok(())
-}
-
-/// The key Secret is not watched, because then the Secrets of others would reach the operator. It is
-/// known from its creation, or from one request.
-async fn key_secret(
-    lookup: Lookup<'_>,
-    job: &Job,
-    recorded: &Recorded,
-) -> Result<Slot<Key>, Error> {
-    let Lookup { context, owner } = lookup;
-    let Some((keys, name)) = job.keys(&context.site) else {
-        return Ok(Slot::Absent);
-    };
-    let known = context.memory.with(&owner.uid, |memory| memory.key.clone());
-    match known {
-        KeySecret::Exists(uid) => return Ok(Slot::Ours(Key { uid })),
-        KeySecret::Gone => return Ok(Slot::Absent),
-        KeySecret::Unknown => {}
-    }
-    // A job without a status has no key yet. A finished one keeps its key pair; only certificates
-    // are deleted at its end.
-    let keeps_it = keys == Keys::SshPair;
-    if !recorded.seen || (recorded.outcome.is_some() && keeps_it) {
-        return Ok(Slot::Absent);
-    }
-    let taken_until =
-        context
-            .memory
-            .name_taken_until(&Kind::Secret, &lookup.key(name), context.now());
-    if taken_until.is_some() {
-        return Ok(Slot::Absent);
-    }
-    let found = lookup.find(&Kind::Secret, name).await;
-    match found.map_err(|source| unknown(&Kind::Secret, name, source))? {
-        Found::Ours { uid } | Found::Unlabelled { uid } => Ok(Slot::Ours(Key { uid })),
-        Found::Absent => Ok(Slot::Absent),
-        Found::Foreign => {
-            lookup.mark_name_taken(&Kind::Secret, name);
-            Ok(Slot::Absent)
-        }
-    }
-}
-
-fn unknown(kind: &Kind, name: &str, source: ApiError) -> Error {
-    Error::Observe {
-        what: format!("{} {name}", kind.as_str()),
-        source,
-    }
 }
 
 /// Values of the priority classes that the templates name. Only gang schedulers need them.
@@ -300,15 +259,11 @@ impl NameLookup<'_> {
         }
     }
 
-    /// The key Secret, unless somebody else holds its name.
-    fn key_secret(&mut self, job: &Job, known: Slot<Key>) -> Slot<Key> {
-        let keys = job.keys(&self.context.site);
-        let key = keys.map(|(_, name)| ObjectKey::new(&self.owner.namespace, name));
-        match known {
-            Slot::Absent if key.is_some_and(|key| self.is_taken(&Kind::Secret, &key)) => {
-                Slot::Foreign
-            }
-            known => known,
+    /// If somebody else holds the name of the key Secret, when to look again.
+    fn await_key_name(&mut self, job: &Job, key: &Slot<Key>) {
+        if key.is_foreign() {
+            let name = ObjectKey::new(&self.owner.namespace, &job.names.ssh_key);
+            self.is_taken(&Kind::Secret, &name);
         }
     }
 
@@ -402,71 +357,4 @@ impl NameLookup<'_> {
         }
         foreign
     }
-}
-
-/// The pods of a job.
-struct PodLookup<'a> {
-    context: &'a Context,
-    job: &'a Job,
-}
-
-impl PodLookup<'_> {
-    /// The pods that the StatefulSet created, or our own.
-    fn of_workers(&self, set: Option<&str>) -> Vec<Pod> {
-        if matches!(self.job.workers, Workers::StatefulSet(_)) {
-            return self.context.cache.with(&Kind::Pod, |index| {
-                let own = set.into_iter().flat_map(|set| index.owned_by(set));
-                own.filter_map(pod).map(|(pod, _)| pod).collect()
-            });
-        }
-        self.context.cache.with(&Kind::Pod, |index| {
-            let own = index.owned_by(&self.job.owner.uid).filter_map(pod);
-            let workers = own.filter(|(pod, role)| {
-                *role == Role::Worker || self.job.worker_index(&pod.name).is_some()
-            });
-            workers.map(|(pod, _)| pod).collect()
-        })
-    }
-
-    /// The launcher, if it is a pod. Otherwise the pods of its Job; without a Job, the pods that an
-    /// earlier one left. Those that were left on purpose (`--cascade=orphan`) have no owner any more.
-    fn of_launcher(&self, launcher: Option<&str>) -> Vec<Pod> {
-        let (uid, name) = (&self.job.owner.uid, &self.job.names.launcher);
-        if self.job.launcher.kind.is_pod() {
-            return self.context.cache.with(&Kind::Pod, |index| {
-                let own = index.owned_by(uid).filter_map(pod).map(|(pod, _)| pod);
-                own.filter(|pod| pod.name == *name).collect()
-            });
-        }
-        self.context.cache.with(&Kind::Pod, |index| match launcher {
-            Some(launcher) => index
-                .owned_by(launcher)
-                .filter_map(pod)
-                .map(|(pod, _)| pod)
-                .collect(),
-            None => index
-                .job_labelled(uid)
-                .filter(|entry| {
-                    let owner = entry.child.owner.as_ref();
-                    owner.is_none_or(|owner| owner.kind == "Job" && owner.name == *name)
-                })
-                .filter_map(pod)
-                .filter(|(_, role)| *role == Role::Launcher)
-                .map(|(pod, _)| pod)
-                .collect(),
-        })
-    }
-
-    /// Somebody gave their own pod the labels of our workers.
-    fn foreign_in_selection(&self) -> bool {
-        let worker = |entry: &Entry| matches!(&entry.child.facts, Facts::Pod(facts) if facts.role == Role::Worker);
-        self.context.cache.with(&Kind::Pod, |index| {
-            index.job_labelled(&self.job.owner.uid).any(worker)
-        })
-    }
-}
-
-fn pod(entry: &Entry) -> Option<(Pod, Role)> {
-    let facts = entry.child.facts.pod()?;
-    Some((facts.pod(&entry.child, entry.delete_requested), facts.role))
 }

@@ -19,6 +19,7 @@ use crate::cache::Unlisted;
 use crate::context::{Context, label};
 use crate::error::Error;
 use crate::lookup;
+use crate::memory::JobMemory;
 use crate::observe::{self, Observation};
 use crate::remains;
 use crate::report::{ReportOutcome, report};
@@ -211,7 +212,11 @@ async fn converge(
     job: &Job,
     whole: &Value,
 ) -> Result<Converged, Error> {
-    let recorded = (dialect.recorded)(whole); // no client
+    let mut recorded = (dialect.recorded)(whole); // no client
+    let unstored = |memory: &mut JobMemory| memory.unstored_keys.clone();
+    recorded.keys = recorded
+        .keys
+        .or_else(|| context.memory.with(&job.owner.uid, unstored));
     if let Some(adoption) = observe::find_launcher(context, job, &recorded).await? {
         apply::apply(context, &job.owner, vec![vec![adoption]]).await?; // client
     }

@@ -56,6 +56,8 @@ pub(crate) async fn report(
         return Ok(ReportOutcome::Unchanged);
     };
     if let Some(wait) = context.dropped.all_of(&change) {
+        let is_news = remember_keys(context, job, finding);
+        let wait = if is_news { Duration::ZERO } else { wait };
         return Ok(ReportOutcome::Deferred(wait));
     }
 
@@ -87,6 +89,9 @@ pub(crate) async fn report(
     };
     let written_whole = written.whole(&context.resource);
     note_dropped(context, &status, &written_whole["status"]);
+    if (dialect.recorded)(&written_whole).keys.is_none() {
+        remember_keys(context, job, finding);
+    }
     announce(
         context,
         dialect,
@@ -97,6 +102,20 @@ pub(crate) async fn report(
     )
     .await;
     Ok(ReportOutcome::Written(written))
+}
+
+/// Remembers which Secret is the job's where the CRD drops that from the status. True if that is news. A
+/// name that is ours to choose is not enough to remember: another operator could not find it again.
+fn remember_keys(context: &Context, job: &UserJob, finding: &Finding<'_>) -> bool {
+    let Finding::Planned(planned) = finding else {
+        return false;
+    };
+    let keys = planned.keys.clone().filter(|keys| keys.workers.is_none());
+    context.memory.with(job.uid(), |memory| {
+        let is_news = keys.is_some() && memory.unstored_keys != keys;
+        memory.unstored_keys = keys;
+        is_news
+    })
 }
 
 /// Counts and announces what a write changed, from the job before to the job after it.

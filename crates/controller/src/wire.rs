@@ -276,23 +276,6 @@ pub(crate) fn read(kind: &Kind, text: &str) -> Result<Reading, serde_json::Error
     }
 }
 
-/// Who an object is, and who controls it.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) uid: String,
-    pub(crate) controller: Option<String>,
-}
-
-/// An object's identity, from its metadata alone.
-pub(crate) fn identity(text: &str) -> Result<Identity, serde_json::Error> {
-    let object: RawObject<IgnoredAny, IgnoredAny> = serde_json::from_str(text)?;
-    let controller = object.metadata.controller();
-    Ok(Identity {
-        controller: controller.map(|owner| owner.uid.as_str().to_owned()),
-        uid: object.metadata.uid(),
-    })
-}
-
 /// Where objects of a kind live in the API.
 pub(crate) fn resource(kind: &Kind) -> ApiResource {
     let (group, version, kind, plural) = match kind {

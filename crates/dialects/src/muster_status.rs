@@ -5,7 +5,7 @@
 use contract::reason::{Reason, Stage};
 use planner::site::Transport;
 use planner::text::truncated;
-use planner::{Phase, Status, Verdict};
+use planner::{KeyRecord, Phase, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
@@ -39,6 +39,9 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "When the job started, where the API has no other field for it.";
     "status.muster.restarts": INT32 => "How many pods were replaced after a failure.";
     "status.muster.replaced": TEXT => "UID of the pod that was replaced last.";
+    "status.muster.keys": OBJECT => "The Secret with the job's keys, recorded before it is created.";
+    "status.muster.keys.secret": TEXT => "Name of the Secret.";
+    "status.muster.keys.workers": INT32 => "How many workers have keys in it (transport Agent).";
 };
 
 /// Every `status` of a condition.
@@ -81,6 +84,12 @@ impl StatusContext<'_> {
             muster["restarts"] = status.restarts.into();
             muster["replaced"] = status.replaced.clone().into();
         }
+        if let Some(KeyRecord { secret, workers }) = &status.keys {
+            muster["keys"] = json!({"secret": secret});
+            if let Some(workers) = workers {
+                muster["keys"]["workers"] = (*workers).into();
+            }
+        }
         if !status.message.is_empty() {
             muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
         }
@@ -102,7 +111,7 @@ impl StatusContext<'_> {
             "finished": false,
             "conditions": [self.accepted(Some(Obstacle { reason, message: problem }))],
         });
-        for kept in ["transport", "ready", "restarts", "replaced"] {
+        for kept in ["transport", "ready", "restarts", "replaced", "keys"] {
             if let Some(value) = self.stored.get(kept) {
                 muster[kept] = value.clone();
             }
@@ -164,6 +173,16 @@ pub(crate) fn replacements(muster: &Value) -> (u32, Option<String>) {
     let restarts = restarts.and_then(|restarts| u32::try_from(restarts).ok());
     let replaced = muster.get("replaced").and_then(Value::as_str);
     (restarts.unwrap_or_default(), replaced.map(str::to_owned))
+}
+
+/// The Secret with the job's keys.
+pub(crate) fn keys(muster: &Value) -> Option<KeyRecord> {
+    let keys = muster.get("keys")?;
+    let workers = keys.get("workers").and_then(Value::as_u64);
+    Some(KeyRecord {
+        secret: keys.get("secret")?.as_str()?.to_owned(),
+        workers: workers.and_then(|workers| u32::try_from(workers).ok()),
+    })
 }
 
 /// The API that the job was found to be written in, when that was first recorded.

@@ -44,6 +44,11 @@ pub enum Action {
         /// The delete applies to this very object only.
         uid: String,
     },
+    /// Delete the Secret of this name, which the job's status records as its own.
+    DeleteKey {
+        /// Its name.
+        name: String,
+    },
     /// Delete workers of the job in one request.
     DeleteWorkers {
         /// What the request reaches.
@@ -73,6 +78,7 @@ impl Action {
             }
             Self::Patch { .. }
             | Self::Delete { .. }
+            | Self::DeleteKey { .. }
             | Self::DeleteWorkers { .. }
             | Self::DeleteJob { .. } => Vec::new(),
         }

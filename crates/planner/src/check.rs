@@ -38,9 +38,6 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                         kind.as_str()
                     ));
                 }
-                if *kind == Kind::Secret && matches!(action, Action::Delete { .. }) {
-                    keys_removed(observed, &mut found);
-                }
                 if *kind == Kind::Job && matches!(action, Action::Delete { .. }) {
                     launcher_removed(observed, &mut found);
                 }
@@ -60,6 +57,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                     removed(observed, [name].into_iter(), &mut found);
                 }
             }
+            Action::DeleteKey { name } => keys_removed(observed, name, &mut found),
             Action::DeleteWorkers { selection, names } => {
                 collected(observed, &known, selection, names, &mut found);
                 removed(observed, names.iter(), &mut found);
@@ -71,8 +69,14 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
     found
 }
 
-/// Pods that run, or may be started again, need the keys.
-fn keys_removed(observed: &Observed, found: &mut Vec<String>) {
+/// Pods that run, or may be started again, need the keys. No other Secret is deleted than the one whose
+/// name the job's status records, with the part that nobody could guess.
+fn keys_removed(observed: &Observed, name: &str, found: &mut Vec<String>) {
+    let recorded = observed.recorded.keys.as_ref();
+    let prefix = format!("{}-", observed.job.names.agent_keys);
+    if recorded.is_none_or(|keys| keys.secret != name) || !name.starts_with(&prefix) {
+        found.push(format!("Secret {name} is deleted but is not ours"));
+    }
     if observed.recorded.outcome.is_none() && !observed.job.lifecycle.suspended {
         found.push("keys are deleted while the job needs them".to_owned());
     }
@@ -113,7 +117,12 @@ fn created(observed: &Observed, known: &Known<'_>, object: &Object, found: &mut 
     let free = match object.kind {
         Kind::Service => observed.service.is_absent(),
         Kind::ConfigMap => observed.config.is_absent(),
-        Kind::Secret => observed.key.is_absent(),
+        Kind::Secret => {
+            if observed.recorded.keys.as_ref().map(|keys| &keys.secret) != Some(name) {
+                found.push(format!("{what} {name} is created before it is recorded"));
+            }
+            observed.key.is_absent()
+        }
         Kind::ServiceAccount => observed.account.service_account.is_absent(),
         Kind::Role => {
             granted(observed, known, &object.body["rules"], found);
@@ -401,7 +410,6 @@ fn own_uids(observed: &Observed) -> BTreeSet<&str> {
             .map(|child| child.uid.as_str()),
         observed.launcher.ours().map(|child| child.uid.as_str()),
         observed.worker_set.ours().map(|child| child.uid.as_str()),
-        observed.key.ours().map(|child| child.uid.as_str()),
     ];
     let slots = &observed.account;
     let account = [&slots.service_account, &slots.role, &slots.binding];

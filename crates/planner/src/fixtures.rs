@@ -270,9 +270,11 @@ impl Job {
     }
 }
 
-/// A world in which only the job exists.
+/// A world in which only the job exists, and a record of which Secret will hold its keys.
 pub fn world(job: Job) -> Observed {
-    Observed::alone(job, Site::default(), noon())
+    let mut world = Observed::alone(job, Site::default(), noon());
+    world.nonce = "n0nce".to_owned();
+    world.keys_recorded()
 }
 
 /// A pod in its first moment.
@@ -308,14 +310,14 @@ pub fn rendered_worker(observed: &Observed, index: u32) -> Option<serde_json::Va
         return None;
     };
     let words = WorkerNaming::of(job).words(index);
-    let pod = worker_pod(job, site, Reach::of(job, site)?, workers, &words);
+    let pod = worker_pod(job, site, Reach::of(observed)?, workers, &words);
     Some(pod.body)
 }
 
 /// How long the files of the job's ConfigMap are taken to be.
 pub fn measured_config_bytes(observed: &Observed) -> Option<usize> {
     let (job, site) = (&observed.job, &observed.site);
-    let reach = Reach::of(job, site)?;
+    let reach = Reach::of(observed)?;
     Some(config_bytes(job, site, reach, job.worker_count()))
 }
 
@@ -332,16 +334,24 @@ impl Observed {
         self
     }
 
+    /// With the record of its keys, as the plan wants it.
+    pub fn keys_recorded(mut self) -> Self {
+        self.recorded.keys = crate::plan(&self).status.keys;
+        self
+    }
+
     /// After plans were carried out until there was nothing left to do.
     pub fn settled(mut self) -> Self {
         for _ in 0..8 {
             let plan = crate::plan(&self);
             let broken = crate::check::violations(&self, &plan);
             assert!(broken.is_empty(), "a law is broken: {broken:?}");
-            if plan.steps.is_empty() {
+            let is_recorded = plan.status.keys == self.recorded.keys;
+            if plan.steps.is_empty() && is_recorded {
                 return self;
             }
             self.carry_out(&plan);
+            self.recorded.keys = plan.status.keys;
         }
         panic!("the plans never came to rest: {:?}", crate::plan(&self));
     }
@@ -357,6 +367,8 @@ impl Observed {
             outcome: status.outcome.filter(|_| !self.job.outlives_launcher()),
             restarts: status.restarts,
             replaced: status.replaced,
+            keys: status.keys,
+            begun_elsewhere: self.recorded.begun_elsewhere,
         };
         self
     }

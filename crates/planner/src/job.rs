@@ -94,7 +94,7 @@ pub struct Names {
     pub config: String,
     /// Of the Secret with the SSH key pair.
     pub ssh_key: String,
-    /// Of the Secret with the keys of transport Agent.
+    /// What the name of the Secret with the keys of transport Agent begins with.
     pub agent_keys: String,
     /// Of the PodGroup.
     pub pod_group: String,
@@ -272,12 +272,13 @@ impl Job {
         self
     }
 
-    /// What its key Secret holds, and its name; none where nobody needs one, or where it is the user's
-    /// own. It lets the launcher, and nobody else, start processes on workers.
-    pub fn keys(&self, site: &Site) -> Option<(Keys, &str)> {
-        self.login(site).map(|(_, transport)| match transport {
-            Transport::Ssh => (Keys::SshPair, self.names.ssh_key.as_str()),
-            Transport::Agent => (self.agent_keys(), self.names.agent_keys.as_str()),
+    /// What its key Secret holds; none where nobody needs one, or where it is the user's own. It lets the
+    /// launcher, and nobody else, start processes on workers.
+    pub fn keys(&self, site: &Site) -> Option<Keys> {
+        let (_, transport) = self.login(site)?;
+        Some(match transport {
+            Transport::Ssh => Keys::SshPair,
+            Transport::Agent => self.agent_keys(),
         })
     }
 

@@ -30,8 +30,10 @@ pub struct Observed {
     pub service: Slot<ServiceState>,
     /// The ConfigMap with the host list.
     pub config: Slot<ConfigState>,
-    /// The Secret with the job's keys; its contents are never read.
+    /// The Secret with the job's keys, which is never read.
     pub key: Slot<Key>,
+    /// Letters and digits that nobody can guess, for a name that nobody may take before us.
+    pub nonce: String,
     /// The job's account with the API server; looked at only where the job has one.
     pub account: AccountSlots,
     /// The NetworkPolicy; looked at only where the job asks for one, or did.
@@ -69,6 +71,7 @@ impl Observed {
             account: AccountSlots::default(),
             key: Slot::Absent,
             network_policy: Slot::Absent,
+            nonce: String::new(),
             pod_group: Slot::Absent,
             worker_set: Slot::Absent,
             launcher: Slot::Absent,
@@ -163,12 +166,9 @@ impl ConfigState {
     }
 }
 
-/// What matters of the key Secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// UID, for deletes.
-    pub uid: String,
-}
+/// The key Secret: nothing of it matters but that it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key;
 
 /// The objects of a job's account.
 #[derive(Clone, Debug, Default, PartialEq)]

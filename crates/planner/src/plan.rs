@@ -78,24 +78,29 @@ fn steps(situation: &Situation<'_>) -> Vec<Vec<Action>> {
 
 /// Objects that are not pods come at once, so that the job starts quickly when it is resumed.
 fn suspend(observed: &Observed, reach: Option<Reach<'_>>) -> Vec<Vec<Action>> {
-    let (objects, launcher) = match reach {
-        Some(reach) => (
-            [
-                identity::ensure(observed, reach),
-                network_policy::ensure(observed),
-            ]
-            .concat(),
-            launcher::align(observed, reach),
-        ),
-        None => (Vec::new(), launcher::stop(observed)),
+    let objects = reach.map(|reach| {
+        [
+            identity::ensure(observed, reach),
+            network_policy::ensure(observed),
+        ]
+        .concat()
+    });
+    let launcher = match reach.filter(|_| identity::is_recorded(observed)) {
+        Some(reach) => launcher::align(observed, reach),
+        None => launcher::stop(observed),
     };
     let pods = [
         launcher,
         workers::remove_all(observed),
         gang::remove(observed),
-        identity::remove_agent_keys(observed).into_iter().collect(),
     ];
-    vec![objects, pods.concat()]
+    // After the pods: a worker that stays shows that its keys are there.
+    let keys = identity::remove_agent_keys(observed);
+    vec![
+        objects.unwrap_or_default(),
+        pods.concat(),
+        keys.into_iter().collect(),
+    ]
 }
 
 /// The launcher comes last: where a worker is refused, it must not start and fail.
@@ -106,6 +111,9 @@ fn run(observed: &Observed, reach: Reach<'_>, outcome: Option<&Outcome>) -> Vec<
         account::ensure(observed),
         gang::ensure(observed),
     ];
+    if !identity::is_recorded(observed) {
+        return vec![objects.concat()];
+    }
     let workers = [
         account::bind(observed),
         retry::remove_counted(observed),

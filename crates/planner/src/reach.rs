@@ -2,12 +2,14 @@
 //! only that; `render` makes objects of it.
 
 use crate::job::{Access, Account, Job, Login, Provided, Workers};
+use crate::observed::Observed;
+use crate::recorded::KeyRecord;
 use crate::site::{Site, Transport};
 
 impl Job {
     /// The job needs muster's agent, and the site does not have its image.
     pub fn lacks_agent(&self, site: &Site) -> bool {
-        Reach::of(self, site).is_none()
+        Reach::at(self, site, None).is_none()
     }
 }
 
@@ -19,11 +21,12 @@ pub(crate) enum Reach<'a> {
         login: &'a Login,
         gate: Option<&'a str>,
     },
-    /// By muster's agent, from this image.
+    /// By muster's agent, from this image, with the keys in this Secret.
     Agent {
         login: &'a Login,
         image: &'a str,
         gated: bool,
+        secret: &'a str,
     },
     /// Through the API server, by muster's agent from this image.
     Exec {
@@ -38,9 +41,14 @@ pub(crate) enum Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    /// Of this job at this site; none where muster's agent is needed and the operator was not given its
-    /// image.
-    pub(crate) fn of(job: &'a Job, site: &'a Site) -> Option<Self> {
+    /// None where muster's agent is needed and the operator was not given its image.
+    pub(crate) fn of(observed: &'a Observed) -> Option<Self> {
+        let keys = observed.recorded.keys.as_ref();
+        Self::at(&observed.job, &observed.site, keys)
+    }
+
+    /// Of this job at this site, with the keys that its status records.
+    pub(crate) fn at(job: &'a Job, site: &'a Site, keys: Option<&'a KeyRecord>) -> Option<Self> {
         let image = site.agent_image.as_deref();
         let gate = job.gate(site);
         let pods = match &job.workers {
@@ -56,10 +64,13 @@ impl<'a> Reach<'a> {
             }
             (Access::Agent(login, _), _) | (Access::SiteDefault(login), Transport::Agent) => {
                 let gated = gate.is_some();
+                // Until it is recorded, no pod is made that could mount it.
+                let secret = keys.map_or(&job.names.agent_keys, |keys| &keys.secret);
                 image.map(|image| Self::Agent {
                     login,
                     image,
                     gated,
+                    secret,
                 })
             }
             (Access::Provided(provided), _) => {

@@ -42,4 +42,18 @@ pub struct Recorded {
     pub restarts: u32,
     /// UID of the last of them: it is counted, and may go.
     pub replaced: Option<String>,
+    /// The Secret with the job's keys.
+    pub keys: Option<KeyRecord>,
+    /// Another operator recorded all this.
+    pub begun_elsewhere: bool,
+}
+
+/// The Secret with a job's keys, recorded before it is created. Nobody reads a Secret to learn whose it is:
+/// the record says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// Its name, for as long as the job exists.
+    pub secret: String,
+    /// So many workers have keys in it; none where all pods share one pair.
+    pub workers: Option<u32>,
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::observed::PodPhase;
 use crate::phase::Phase;
-use crate::recorded::Outcome;
+use crate::recorded::{KeyRecord, Outcome};
 
 /// What is true of the job now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Status {
     pub restarts: u32,
     /// UID of the last pod that was, or is about to be, replaced.
     pub replaced: Option<String>,
+    /// The Secret with the job's keys, which must be recorded before it is created.
+    pub keys: Option<KeyRecord>,
     /// Every pod, launcher first; none unless the job's clients read of them.
     pub pods: Vec<PodNote>,
 }

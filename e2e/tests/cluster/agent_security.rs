@@ -1,6 +1,6 @@
 //! What a worker has gives it no power: with all its files it can start nothing on another worker, and it
-//! cannot answer for one; no more can the launcher of another job. The keys are where they belong, and go
-//! with the run.
+//! cannot answer for one; no more can the launcher of another job. A Secret that somebody planted is not
+//! used. The keys are where they belong, and go with the run.
 //!
 //! A hundred attempts, or as many as `MUSTER_ATTEMPTS` says.
 
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster_fixture::pi::{HELD, Mpi, PI};
-use e2e::cluster_fixture::{ClusterFixture, agent};
+use e2e::cluster_fixture::{ClusterFixture, MPIJOBS, agent};
 use e2e::figures::say;
 use e2e::raw_tls::{is_let_in, launcher_key};
 use e2e::wait_for;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::with_cluster;
 
@@ -109,6 +109,42 @@ fn s08_a_worker_on_its_nodes_network_cannot_answer_for_another() -> Result<()> {
     })
 }
 
+/// The key of a launcher that somebody planted, who would then be let in by its workers.
+const PLANTED: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn s10_a_planted_secret_is_not_used() -> Result<()> {
+    with_cluster("planted", |fixture| {
+        let held = ["sh", "-c", HELD, "held", "mpirun", "-n", "2", PI];
+        let manifest = agent::job(Mpi::OpenMpi4, 2, &held);
+        let manifest = manifest.with("/spec/runPolicy/suspend", true);
+        let job = fixture.submit(&manifest)?;
+        let stored = wait_for("the record of the keys", Duration::from_secs(30), || {
+            let stored = fixture.cluster.get(&fixture.namespace, MPIJOBS, "pi")?;
+            let is_there = |job: &Value| job["status"]["muster"]["keys"]["secret"].is_string();
+            Ok(stored.filter(is_there))
+        })?;
+        let secret = &stored["status"]["muster"]["keys"]["secret"];
+        let owner = json!({"apiVersion": stored["apiVersion"], "kind": stored["kind"],
+            "name": "pi", "uid": stored["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true});
+        // All that the pods mount is there.
+        let planted = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": secret, "ownerReferences": [owner]},
+            "stringData": {"launcher.key": PLANTED, "launcher.pub": PLANTED,
+                "worker-0.key": PLANTED, "worker-1.key": PLANTED, "valid-until": "4000000000"}});
+        fixture.create(&planted)?;
+        fixture.suspend("pi", false)?;
+        job.running()?;
+        let launcher = job.launcher_pod()?;
+        let used = file(fixture, name(&launcher)?, "launcher.key")?;
+        ensure!(used != PLANTED.as_bytes(), "the planted key is in use");
+        job.release()?;
+        job.succeeded_on_workers(2)?;
+        Ok(())
+    })
+}
+
 /// A file with keys, of a pod.
 fn file(fixture: &ClusterFixture, pod: &str, name: &str) -> Result<Vec<u8>> {
     let path = format!("/muster/tls/{name}");
@@ -128,10 +164,9 @@ fn has_files(fixture: &ClusterFixture, pod: &str, expected: &str) -> Result<()> 
 fn the_keys_go(fixture: &ClusterFixture) -> Result<()> {
     let since = Instant::now();
     wait_for("the Secret to go", Duration::from_secs(60), || {
-        let secret = fixture
-            .cluster
-            .get(&fixture.namespace, "secret", "pi-agent")?;
-        Ok(secret.is_none().then_some(()))
+        let secrets = ["get", "secrets", "--output=name", "-n", &fixture.namespace];
+        let secrets = fixture.cluster.kubectl(&secrets)?;
+        Ok((!secrets.contains("pi-agent-")).then_some(()))
     })?;
     say(&format!(
         "the keys were gone {:.1} s after the end",

@@ -13,7 +13,7 @@ use crate::with_cluster;
 /// a job whose workers nobody removes; here they are removed, the launcher is told where they are, and
 /// the progress of the start is written twice at the most.
 const BESIDES_OVER_SSH: usize = 14;
-/// The certificates are removed as well.
+/// The keys are removed as well.
 const BESIDES_BY_AGENT: usize = 15;
 
 #[test]

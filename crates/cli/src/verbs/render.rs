@@ -50,13 +50,18 @@ pub(crate) fn checked(manifest: &Manifest) -> Result<Vec<Value>> {
     Ok(manifest.objects())
 }
 
+/// In the place of letters that the operator draws.
+const RANDOM: &str = "random";
+
 /// What the planner creates, step by step. A job that waits or is suspended is shown as if it did
 /// not and was not: the question is what it becomes.
 fn children(mut job: Job, site: &Site) -> Result<Vec<Value>> {
     job.launcher.start = LauncherStart::AtOnce;
     job.lifecycle.suspended = false;
     let name = job.owner.name.clone();
-    let observed = Observed::alone(job, site.clone(), Timestamp::UNIX_EPOCH);
+    let mut observed = Observed::alone(job, site.clone(), Timestamp::UNIX_EPOCH);
+    observed.nonce = RANDOM.to_owned();
+    observed.recorded.keys = planner::plan(&observed).status.keys;
     let plan = planner::plan(&observed);
     // On an empty cluster there is nothing to change or delete.
     let created = plan.steps.iter().flatten().flat_map(Action::objects);

@@ -143,6 +143,13 @@ impl Cluster {
         }));
     }
 
+    /// Starts an operator beside the one that runs: both believe to lead.
+    pub(crate) fn start_another_operator(&mut self) {
+        // Without its handle, the first one runs until the test ends.
+        drop(self.operator.take());
+        self.start_operator();
+    }
+
     /// Kills the operator.
     pub(crate) fn stop_operator(&mut self) {
         if let Some(operator) = self.operator.take() {

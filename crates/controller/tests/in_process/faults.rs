@@ -38,6 +38,8 @@ impl Call {
         };
         let verb = match self.method.as_str() {
             "GET" if self.query.contains("watch=true") => "WATCH",
+            // Nothing is written.
+            "POST" if self.query.contains("dryRun") => "TRY",
             method => method,
         };
         format!("{verb} {}", parts[from.min(parts.len() - 1)..].join("/"))
@@ -127,7 +129,9 @@ impl Faults {
     /// All writes so far, in order.
     pub(crate) fn writes(&self) -> Vec<String> {
         let calls = lock(&self.state.calls);
-        let writes = calls.iter().filter(|call| call.method != "GET");
+        let writes = calls
+            .iter()
+            .filter(|call| call.method != "GET" && !call.query.contains("dryRun"));
         writes.map(Call::line).collect()
     }
 

@@ -9,6 +9,7 @@ mod cluster;
 mod faults;
 mod held;
 mod jobs;
+mod keys;
 mod observe;
 mod report;
 mod verdicts;

@@ -32,6 +32,8 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
     Recorded {
         restarts,
         replaced,
+        keys: muster_status::keys(muster),
+        begun_elsewhere: !conditions.is_empty() && muster.is_null(),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.holds(RUNNING),

@@ -36,8 +36,11 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     // Readable or not, it is over, and a job that ended must not run again.
     let at = times.next().unwrap_or(Timestamp::UNIX_EPOCH);
     let verdict = conditions.verdict([FAILED, COMPLETED]);
+    let seen = !conditions.is_empty() || !text(status, "phase").is_empty();
     Recorded {
-        seen: !conditions.is_empty() || !text(status, "phase").is_empty(),
+        seen,
+        keys: muster_status::keys(muster),
+        begun_elsewhere: seen && muster.is_null(),
         started_at: time::read(text(muster, START_TIME)),
         ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),

@@ -39,6 +39,7 @@ pub(crate) fn waiting() -> Status {
         wanted: 2,
         restarts: 0,
         replaced: None,
+        keys: None,
         pods: Vec::new(),
     }
 }

@@ -84,7 +84,12 @@ impl Scenario {
         }
         let plan = self.come_to_rest();
         self.transcript.plan(self.began, &plan);
-        self.report_plan(&plan)
+        let report = self.report_plan(&plan);
+        // What was recorded lets the same pass go on.
+        if plan.status.keys != self.world.recorded.keys && !self.world.job.owner.deleting {
+            return self.reconcile();
+        }
+        report
     }
 
     /// Takes over what is stored.
@@ -203,6 +208,7 @@ impl Scenario {
                 Action::CreateWorkers(_)
                 | Action::Patch { .. }
                 | Action::Delete { .. }
+                | Action::DeleteKey { .. }
                 | Action::DeleteWorkers { .. } => {}
             }
         }

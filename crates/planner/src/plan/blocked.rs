@@ -29,7 +29,7 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
     };
     let refused_namespace = observed.site.refused_namespace.as_ref();
     let is_refused = refused_namespace.is_some_and(|name| *name == observed.job.owner.namespace);
-    let reach = Reach::of(&observed.job, &observed.site);
+    let reach = Reach::of(observed);
     let no_agent = || reach.is_none().then_some(Block::NoAgent);
     let too_large = || size::excess(observed, reach?).map(Block::TooLarge);
     is_refused
@@ -55,6 +55,7 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
         }
         Action::CreateWorkers(_) => return !is_waiting(observed, &Kind::Pod),
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
+        Action::DeleteKey { name } => (&Kind::Secret, name),
         Action::DeleteWorkers { selection, .. } => {
             collection = selection.labels();
             (&Kind::Pod, &collection)
@@ -69,7 +70,7 @@ fn foreign(observed: &Observed) -> Option<Block<'_>> {
     let (job, names) = (&observed.job, &observed.job.names);
     let gang = job.gang_scheduler(&observed.site);
     let gang = gang.map(|scheduler| Kind::PodGroup(scheduler.api()));
-    let key = job.keys(&observed.site).map(|(_, name)| name);
+    let key = job.keys(&observed.site).map(|_| names.ssh_key.as_str());
     let slots = [
         (
             observed.launcher.is_foreign(),

@@ -5,7 +5,7 @@ use contract::Reason;
 
 use super::blocked::Block;
 use super::situation::Situation;
-use super::{gang, pods, retry, verdict};
+use super::{gang, identity, pods, retry, verdict};
 use crate::action::Kind;
 use crate::job::{Access, WorkerPods, Workers};
 use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
@@ -43,6 +43,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         wanted: situation.wanted,
         restarts,
         replaced,
+        keys: identity::record(observed, situation.outcome.is_some()),
         pods: notes(observed),
     };
     (waiting_on, status)
@@ -240,6 +241,12 @@ fn gathering(situation: &Situation<'_>) -> Explanation {
     let mut progress = format!("{running} of {wanted} workers run");
     if gang::is_leaving(observed) {
         progress += "; the PodGroup of the last run is still being deleted";
+    }
+    let covered = identity::keys_for(observed);
+    if covered < wanted {
+        progress += &format!(
+            "; this start of the job has keys for {covered}: suspend and resume it for more"
+        );
     }
     let ended = pods::workers(observed).find(|pod| pod.phase.is_over());
     let (reason, message) = match (ended, held(pods::workers(observed))) {

@@ -2,7 +2,7 @@
 //! what is left to clean up, and from these the phase. Decides no action.
 
 use super::blocked::{self, Block};
-use super::{account, cleanup, network_policy, pods, verdict};
+use super::{account, cleanup, identity, network_policy, pods, verdict};
 use crate::action::Action;
 use crate::job::HostNames;
 use crate::observed::{Observed, PodPhase};
@@ -42,7 +42,7 @@ impl<'a> Situation<'a> {
             observed,
             phase: Phase::Preparing,
             outcome: verdict::outcome(observed).map(|outcome| shown(observed, outcome)),
-            reach: Reach::of(&observed.job, &observed.site),
+            reach: Reach::of(observed),
             block: blocked::by(observed),
             cleanup: match is_recorded {
                 true => cleanup::actions(observed),
@@ -104,7 +104,7 @@ fn shown(observed: &Observed, mut outcome: Outcome) -> Outcome {
 fn is_prepared(observed: &Observed) -> bool {
     let job = &observed.job;
     let has_service = job.host_names() == HostNames::Pods || observed.service.ours().is_some();
-    let has_key = job.keys(&observed.site).is_none() || observed.key.ours().is_some();
+    let has_key = identity::has_keys(observed);
     let has_config = observed.config.ours().is_some();
     has_service
         && has_key

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{pods, worker_set};
+use super::{identity, pods, worker_set};
 use crate::action::Action;
 use crate::job::Workers;
 use crate::observed::{Observed, Pod};
@@ -30,7 +30,8 @@ pub(super) fn ensure(
         .iter()
         .filter_map(|pod| job.worker_index(&pod.name))
         .collect();
-    let missing = (0..workers.count).filter(|index| !present.contains(index));
+    let missing = 0..workers.count.min(identity::keys_for(observed));
+    let missing = missing.filter(|index| !present.contains(index));
     let missing = worker_batch(job, site, reach, workers, missing.collect());
     let missing = missing.map(Action::CreateWorkers);
     remove_surplus(observed, workers.count)

@@ -25,14 +25,10 @@ use crate::worker_batch::{OwnPort, WorkerWords};
 const HOST_NETWORK_SSH_PATIENCE: &str = "10";
 
 /// Makes a worker serve, with a key of its own, and on a port of its own where it has one.
-pub(crate) fn serve(job: &Job, image: &str, worker: &WorkerWords, draft: &mut Draft) {
+pub(crate) fn serve(image: &str, secret: &str, worker: &WorkerWords, draft: &mut Draft) {
     draft.without_token();
-    let public = LAUNCHER_PUBLIC_KEY;
-    keys(
-        job,
-        &[(&worker.key_item, WORKER_KEY), (public, public)],
-        draft,
-    );
+    let (own, public) = (&worker.key_item, LAUNCHER_PUBLIC_KEY);
+    keys(secret, &[(own, WORKER_KEY), (public, public)], draft);
     install(image, draft);
 
     let own_port = worker.port.as_ref();
@@ -72,6 +68,11 @@ fn probe_agent(container: &mut Map<String, Value>, port: &Value) {
     }
 }
 
+/// Lets a launcher prove to its workers that it is theirs.
+pub(crate) fn keys_of_launcher(secret: &str, draft: &mut Draft) {
+    keys(secret, &[(LAUNCHER_KEY, LAUNCHER_KEY)], draft);
+}
+
 /// Makes a launcher wait, if it has a gate, and call its workers through the agent.
 pub(crate) fn launch(
     job: &Job,
@@ -82,7 +83,6 @@ pub(crate) fn launch(
     draft: &mut Draft,
 ) {
     draft.without_token();
-    keys(job, &[(LAUNCHER_KEY, LAUNCHER_KEY)], draft);
     hosts(draft);
     for (name, value) in mpi::agent_variables(job, site, login) {
         draft.variable(name, &value);
@@ -224,7 +224,7 @@ fn hosts(draft: &mut Draft) {
 
 /// The keys of this pod: those of others in the same Secret stay out of it. And the place for the agent
 /// itself.
-fn keys(job: &Job, own: &[(&str, &str)], draft: &mut Draft) {
+fn keys(secret: &str, own: &[(&str, &str)], draft: &mut Draft) {
     let items = own.iter().chain(&[(VALID_UNTIL, VALID_UNTIL)]);
     let items: Vec<Value> = items
         .map(|(key, path)| json!({"key": key, "path": path}))
@@ -232,7 +232,7 @@ fn keys(job: &Job, own: &[(&str, &str)], draft: &mut Draft) {
     // Any user may run the program: what protects a key is that it is in this pod alone.
     draft.volume(json!({
         "name": TLS_VOLUME,
-        "secret": {"secretName": job.names.agent_keys, "items": items, "defaultMode": 0o444},
+        "secret": {"secretName": secret, "items": items, "defaultMode": 0o444},
     }));
     draft.mount(TLS_VOLUME, TLS_MOUNT_PATH);
     draft.volume(json!({"name": AGENT_VOLUME, "emptyDir": {}}));

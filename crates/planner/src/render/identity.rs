@@ -164,5 +164,6 @@ pub(crate) fn key(job: &Job, name: &str, keys: &Keys) -> Object {
         Keys::SshPair => "kubernetes.io/ssh-auth",
         Keys::Agent { .. } => "Opaque",
     };
-    child(job, Kind::Secret, "v1", name, json!({"type": kind}))
+    let body = json!({"type": kind, "immutable": true});
+    child(job, Kind::Secret, "v1", name, body)
 }

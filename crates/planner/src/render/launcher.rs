@@ -69,6 +69,7 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
             login,
             image,
             gated,
+            secret,
         } => {
             draft.variable(ROLE_VARIABLE, LAUNCHER_ROLE);
             hide_gpus(job, &mut draft);
@@ -82,6 +83,7 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
             if login.exec_script && gated {
                 scripts(job, &mut draft);
             }
+            agent::keys_of_launcher(secret, &mut draft);
             agent::launch(job, site, login, image, gated, &mut draft);
         }
         Reach::Ssh { login, gate } => {

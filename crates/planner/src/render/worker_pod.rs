@@ -85,7 +85,9 @@ pub(crate) fn worker_pod(
         draft.mount(CONFIG_VOLUME, CONFIG_MOUNT_PATH);
     }
     match reach {
-        Reach::Agent { image, .. } => agent::serve(job, image, words, &mut draft),
+        Reach::Agent { image, secret, .. } => {
+            agent::serve(image, secret, words, &mut draft);
+        }
         Reach::Ssh { login, .. } => serve_ssh(job, login, &mut draft),
         Reach::Exec { .. } | Reach::Provided { .. } => {}
     }

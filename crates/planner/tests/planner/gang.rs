@@ -52,7 +52,10 @@ fn group_actions(plan: &Plan) -> Vec<&Action> {
         let kind = match action {
             Action::Create(object) | Action::CreateKey { secret: object, .. } => &object.kind,
             Action::Patch { kind, .. } | Action::Delete { kind, .. } => kind,
-            Action::CreateWorkers(_) | Action::DeleteWorkers { .. } | Action::DeleteJob { .. } => {
+            Action::CreateWorkers(_)
+            | Action::DeleteKey { .. }
+            | Action::DeleteWorkers { .. }
+            | Action::DeleteJob { .. } => {
                 return false;
             }
         };

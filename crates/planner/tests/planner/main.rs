@@ -30,6 +30,7 @@ mod gang;
 mod golden;
 mod hostile_text;
 mod hosts;
+mod keys;
 mod launcher;
 mod limits;
 mod network_policy;
@@ -69,6 +70,7 @@ fn deeds_of(action: &Action) -> Vec<String> {
         }
         Action::Patch { kind, name, .. } => format!("patch {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("delete {} {name}", kind.as_str()),
+        Action::DeleteKey { name } => format!("delete Secret {name}"),
         Action::DeleteWorkers { names, .. } => format!("delete workers {}", names.join(" ")),
         Action::DeleteJob { uid } => format!("delete the job {uid}"),
     };
@@ -103,6 +105,7 @@ fn patch(plan: &Plan) -> Value {
             | Action::CreateWorkers(_)
             | Action::CreateKey { .. }
             | Action::Delete { .. }
+            | Action::DeleteKey { .. }
             | Action::DeleteWorkers { .. }
             | Action::DeleteJob { .. } => None,
         });

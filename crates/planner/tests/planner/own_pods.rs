@@ -76,7 +76,10 @@ fn no_service_is_made_and_the_launcher_comes_last() {
     assert_eq!(
         kinds,
         [
-            vec!["create ConfigMap demo-config", "create Secret demo-agent"],
+            vec![
+                "create ConfigMap demo-config",
+                "create Secret demo-agent-n0nce"
+            ],
             vec!["create Pod demo-worker-0", "create Pod demo-worker-1"],
             vec!["create Pod demo-launcher"],
         ]
@@ -229,7 +232,7 @@ fn a_failed_launcher_is_final_and_says_where_and_how() {
     assert_eq!(deeds(&plan(&world)), [""; 0]);
     assert_eq!(
         deeds(&plan(&world.recorded())),
-        ["delete Secret demo-agent"]
+        ["delete Secret demo-agent-n0nce"]
     );
 }
 
@@ -376,7 +379,7 @@ fn a_suspension_takes_the_launcher_too_and_resuming_makes_a_fresh_one() {
         [
             "delete Pod demo-launcher",
             "delete workers demo-worker-0 demo-worker-1",
-            "delete Secret demo-agent"
+            "delete Secret demo-agent-n0nce"
         ]
     );
     let rest = held.settled().recorded();
@@ -394,18 +397,18 @@ fn clean_up_covers_the_launcher() {
         let world = world.with(|world| launcher(world).phase = PodPhase::Succeeded);
         deeds(&plan(&world.recorded()))
     };
-    assert_eq!(ended(CleanUp::Nothing), ["delete Secret demo-agent"]);
+    assert_eq!(ended(CleanUp::Nothing), ["delete Secret demo-agent-n0nce"]);
     let workers = "delete workers demo-worker-0 demo-worker-1";
     assert_eq!(
         ended(CleanUp::Running),
-        [workers, "delete Secret demo-agent"]
+        [workers, "delete Secret demo-agent-n0nce"]
     );
     assert_eq!(
         ended(CleanUp::All),
         [
             workers,
             "delete Pod demo-launcher",
-            "delete Secret demo-agent"
+            "delete Secret demo-agent-n0nce"
         ]
     );
 }

@@ -61,7 +61,7 @@ fn keys_are_made_for_one_start_and_go_with_it() {
         workers: 256,
         valid_secs: 365 * 24 * 3600,
     };
-    assert_eq!((secret.as_str(), keys), ("demo-agent", wanted));
+    assert_eq!((secret.as_str(), keys), ("demo-agent-n0nce", wanted));
 
     let running = world.running();
     assert!(running.key.ours().is_some());
@@ -76,7 +76,7 @@ fn keys_are_made_for_one_start_and_go_with_it() {
     let resumed = held
         .recorded()
         .with(|world| world.job.lifecycle.suspended = false);
-    assert!(deeds(&plan(&resumed)).contains(&"create Secret demo-agent".to_owned()));
+    assert!(deeds(&plan(&resumed)).contains(&"create Secret demo-agent-n0nce".to_owned()));
 }
 
 /// The Secret with keys that the next plan makes.
@@ -139,7 +139,8 @@ fn without_an_image_transport_agent_says_what_is_missing() {
 fn the_site_decides_for_a_job_that_does_not_say() {
     let world = by_ssh(job("demo").workers(1));
     let world = world.with(|world| world.site.transport = Transport::Agent);
-    assert!(deeds(&plan(&world)).contains(&"create Secret demo-agent".to_owned()));
+    let world = world.keys_recorded();
+    assert!(deeds(&plan(&world)).contains(&"create Secret demo-agent-n0nce".to_owned()));
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! What is known of the Secret with a job's keys, although the operator may not read Secrets. Decides whether
+//! it is there; `apply` creates it.
+
+use planner::observed::{Key, Slot};
+use planner::{Job, Keys, Kind, Recorded};
+use serde_json::json;
+
+use crate::api_error::ApiError;
+use crate::context::Context;
+use crate::error::Error;
+use crate::lookup::Lookup;
+use crate::memory::KeySecret;
+use crate::object_index::ObjectIndex;
+use crate::pod_lookup::PodLookup;
+use crate::wire::{self, ObjectKey};
+
+/// The key Secret is neither watched nor read, because then the Secrets of others would reach the operator.
+/// It is known from its creation, and after a restart from the pods that mount it.
+pub(crate) async fn key_secret(
+    lookup: Lookup<'_>,
+    job: &Job,
+    recorded: &Recorded,
+) -> Result<Slot<Key>, Error> {
+    let Lookup { context, owner } = lookup;
+    let Some(keys) = job.keys(&context.site) else {
+        return Ok(Slot::Absent);
+    };
+    match context.memory.with(&owner.uid, |memory| memory.key) {
+        KeySecret::Exists => return Ok(Slot::Ours(Key)),
+        KeySecret::Gone => return Ok(Slot::Absent),
+        KeySecret::Unknown => {}
+    }
+    let is_over = recorded.outcome.is_some();
+    let for_one_start = matches!(keys, Keys::Agent { .. });
+    if for_one_start && recorded.keys.is_some() && (is_over || job.lifecycle.suspended) {
+        // It may be gone; deleting it once more does no harm.
+        return Ok(Slot::Ours(Key));
+    }
+    if is_over {
+        return Ok(Slot::Absent);
+    }
+    // Another operator records nothing, but its pods mount a Secret of the usual name.
+    if (recorded.keys.is_some() || !for_one_start) && mounts_keys(context, job) {
+        lookup.know_key(KeySecret::Exists);
+        return Ok(Slot::Ours(Key));
+    }
+    if recorded.keys.is_none() && !for_one_start && !recorded.begun_elsewhere {
+        let name = &job.names.ssh_key;
+        return Ok(match is_free(lookup, name).await? {
+            true => {
+                lookup.know_key(KeySecret::Gone);
+                Slot::Absent
+            }
+            false => Slot::Foreign,
+        });
+    }
+    Ok(Slot::Absent)
+}
+
+/// Pods of the job are there, so the keys that they mount are too: they are made first, and deleted last.
+fn mounts_keys(context: &Context, job: &Job) -> bool {
+    let pods = PodLookup { context, job };
+    let mut workers = pods.of_workers(None).into_iter();
+    let launcher = |index: &ObjectIndex| {
+        let key = ObjectKey::new(&job.owner.namespace, &job.names.launcher);
+        let entry = index.get(&key)?;
+        Some(entry.child.uid.to_string())
+    };
+    let launcher = context.cache.with(&Kind::Job, launcher);
+    let launchers = pods.of_launcher(launcher.as_deref());
+    let mut live = launchers.iter().filter(|pod| !pod.phase.is_over());
+    workers.any(|pod| !pod.deleting) || live.any(|pod| !pod.deleting)
+}
+
+/// Nobody has a Secret of a name that is not ours to choose. Asked before the name is recorded as the
+/// job's, so that a user's own Secret is never taken for one that may be replaced.
+async fn is_free(lookup: Lookup<'_>, name: &str) -> Result<bool, Error> {
+    let context = lookup.context;
+    let key = lookup.key(name);
+    let taken_until = context
+        .memory
+        .name_taken_until(&Kind::Secret, &key, context.now());
+    if taken_until.is_some() {
+        return Ok(false);
+    }
+    let resource = wire::resource(&Kind::Secret);
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": lookup.owner.namespace},
+    });
+    let tried = context
+        .api
+        .try_create(lookup.target(&resource, name), &body);
+    match tried.await {
+        Err(error) if error.is_already_exists() => {
+            lookup.mark_name_taken(&Kind::Secret, name);
+            Ok(false)
+        }
+        // What refuses this request refuses the real one too, and its answer is reported.
+        Ok(_) | Err(ApiError::Answered { .. }) => Ok(true),
+        Err(source) => Err(Error::observing(&Kind::Secret, name, source)),
+    }
+}
+
+/// Forty bits and more that nobody can guess, as the name of an object may have them.
+pub(crate) fn nonce() -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut bytes = [0; 10];
+    getrandom::fill(&mut bytes).expect("the system has randomness");
+    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
+    bytes.iter().map(letter).collect()
+}

@@ -1,0 +1,230 @@
+//! Whose Secret is whose, although none is ever read: the status records the name first, and what stands in
+//! the way of that record is replaced.
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, all_run, launchers_succeed, mpi_job};
+use crate::faults::Fault;
+
+const PLANTED: &str = "cGxhbnRlZA==";
+
+fn by_agent(name: &str) -> Value {
+    let mut job = mpi_job(name);
+    job["spec"]["muster"] = json!({"transport": "Agent"});
+    job
+}
+
+fn cluster_with_agent(script: crate::cluster::Script) -> Cluster {
+    let mut cluster = Cluster::new(script);
+    cluster.site.agent_image = Some("agent".to_owned());
+    cluster
+}
+
+/// All Secrets, by name.
+async fn secrets(cluster: &Cluster) -> Vec<DynamicObject> {
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    let listed = api.list(&Default::default()).await;
+    listed.expect("Secrets are listed").items
+}
+
+async fn names(cluster: &Cluster) -> Vec<String> {
+    let secrets = secrets(cluster).await.into_iter();
+    secrets.filter_map(|secret| secret.metadata.name).collect()
+}
+
+fn recorded(job: &DynamicObject) -> String {
+    let name = job.data.pointer("/status/muster/keys/secret");
+    name.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What somebody plants who may create Secrets, and knows the job.
+async fn plant(cluster: &Cluster, name: &str, job: &DynamicObject) {
+    let owner = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+        "name": job.metadata.name, "uid": job.metadata.uid,
+        "controller": true, "blockOwnerDeletion": true});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "data": {"launcher.key": PLANTED, "ssh-privatekey": PLANTED}});
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    cluster.create(&api, secret).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s06_no_secret_is_ever_read() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    for job in [mpi_job("by-ssh"), by_agent("by-agent")] {
+        cluster.submit(job).await;
+    }
+    for name in ["by-ssh", "by-agent"] {
+        cluster.until(name, "Running").await;
+    }
+    cluster.start_operator();
+    cluster.pass(60).await;
+    assert_eq!(cluster.faults.calls("GET secrets").len(), 0);
+    assert_eq!(cluster.faults.calls("WATCH secrets").len(), 0);
+    assert_eq!(cluster.faults.calls("POST secrets").len(), 2, "made once");
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s06_the_name_is_recorded_before_the_secret_is_made() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    cluster.submit(by_agent("pi")).await;
+    let job = cluster.until("pi", "Running").await;
+    let name = recorded(&job);
+    assert!(name.starts_with("pi-agent-") && name.len() == 19, "{name}");
+    assert_eq!(names(&cluster).await, [name]);
+    let writes = cluster.faults.writes();
+    let at = |line: &str| writes.iter().position(|write| write.starts_with(line));
+    assert!(
+        at("PATCH mpijobs/pi/status") < at("POST secrets"),
+        "{writes:?}"
+    );
+    assert!(at("POST secrets") < at("POST pods"), "{writes:?}");
+    let secret = &secrets(&cluster).await[0];
+    assert_eq!(secret.data["immutable"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_a_planted_secret_is_never_used() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    for mut job in [mpi_job("by-ssh"), by_agent("by-agent")] {
+        job["spec"]["runPolicy"] = json!({"suspend": true});
+        cluster.submit(job).await;
+    }
+    // The name of a suspended job's Secret is known, and the Secret does not exist yet.
+    let job = cluster.until("by-agent", "Suspended").await;
+    let name = recorded(&job);
+    assert!(!names(&cluster).await.contains(&name));
+    plant(&cluster, &name, &job).await;
+    // The operator crashed after it had recorded the other one, and before it made it.
+    let job = cluster.until("by-ssh", "Suspended").await;
+    assert_eq!(recorded(&job), "by-ssh-ssh");
+    cluster.stop_operator();
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    cluster.delete(&api, "by-ssh-ssh").await;
+    plant(&cluster, "by-ssh-ssh", &job).await;
+    cluster.start_operator();
+    for name in ["by-ssh", "by-agent"] {
+        let resume = json!({"spec": {"runPolicy": {"suspend": false}}});
+        cluster.patch(&cluster.jobs(), name, resume).await;
+        cluster.until(name, "Running").await;
+    }
+    let secrets = secrets(&cluster).await;
+    assert_eq!(secrets.len(), 2);
+    for secret in secrets {
+        let text = secret.data.to_string();
+        assert!(!text.contains(PLANTED), "{:?}", secret.metadata.name);
+    }
+}
+
+/// A user may have a Secret of that name for something else.
+#[tokio::test(start_paused = true)]
+async fn s10_a_users_own_secret_stays_as_it_is_and_the_job_waits_for_its_name() {
+    let mut cluster = Cluster::new(all_run);
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    let own = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pi-ssh"},
+        "data": {"mine": PLANTED}});
+    let own = cluster.create(&api, own).await;
+    cluster.start_operator();
+    cluster.submit(mpi_job("pi")).await;
+    let is_blocked = |job: &DynamicObject| {
+        job.data.pointer("/status/muster/reason") == Some(&json!("NameTaken"))
+    };
+    cluster.until_job("pi", "blocked", is_blocked).await;
+    cluster.start_operator();
+    cluster.pass(120).await;
+    assert_eq!(secrets(&cluster).await[0].metadata.uid, own.metadata.uid);
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+    cluster.delete(&api, "pi-ssh").await;
+    cluster.until("pi", "Running").await;
+}
+
+/// Each of them has seen that nobody has the name.
+#[tokio::test(start_paused = true)]
+async fn s10_two_operators_make_one_secret() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    cluster.start_another_operator();
+    for job in [mpi_job("by-ssh"), by_agent("by-agent")] {
+        cluster.submit(job).await;
+    }
+    for name in ["by-ssh", "by-agent"] {
+        cluster.until(name, "Running").await;
+    }
+    cluster.pass(60).await;
+    assert_eq!(secrets(&cluster).await.len(), 2);
+    let writes = cluster.faults.calls("POST secrets").len();
+    assert!(writes > 2, "they did not meet");
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+}
+
+/// Its answer was lost, or the operator crashed just after it.
+#[tokio::test(start_paused = true)]
+async fn s10_a_secret_without_pods_that_an_operator_left_is_replaced() {
+    let mut cluster = cluster_with_agent(all_run);
+    let refused = Fault::Status(500, "InternalError", "etcd is slow");
+    cluster.faults.inject("POST pods", 1000, refused);
+    cluster.start_operator();
+    cluster.submit(by_agent("pi")).await;
+    cluster
+        .until_met("the Secret", async || !names(&cluster).await.is_empty())
+        .await;
+    let before = secrets(&cluster).await.remove(0);
+    cluster.stop_operator();
+    cluster.faults.heal();
+    cluster.start_operator();
+    cluster.until("pi", "Running").await;
+    let after = secrets(&cluster).await;
+    assert_eq!(after.len(), 1);
+    assert_eq!(after[0].metadata.name, before.metadata.name);
+    assert_ne!(after[0].metadata.uid, before.metadata.uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_the_keys_of_a_finished_job_are_gone() {
+    let mut cluster = cluster_with_agent(launchers_succeed);
+    cluster.start_operator();
+    let mut job = by_agent("pi");
+    job["spec"]["runPolicy"] = json!({"cleanPodPolicy": "All"});
+    cluster.submit(job).await;
+    cluster.until("pi", "Succeeded").await;
+    cluster
+        .until_met("no Secret", async || names(&cluster).await.is_empty())
+        .await;
+    cluster.pass(60).await;
+    // The pods that went after it say nothing of it.
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 1);
+    cluster.start_operator();
+    cluster.pass(60).await;
+    assert_eq!(cluster.faults.calls("POST secrets").len(), 1);
+}
+
+/// A job begins with keys for more workers than it has; beyond those it says what to do.
+#[tokio::test(start_paused = true)]
+async fn s08_a_job_that_outgrows_its_keys_says_so_and_resumes_with_more() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    cluster.submit(by_agent("pi")).await;
+    cluster.until("pi", "Running").await;
+    let grow = json!({"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 300}}}});
+    cluster.patch(&cluster.jobs(), "pi", grow).await;
+    let says = |job: &DynamicObject| {
+        let message = job.data.pointer("/status/muster/message");
+        let message = message.and_then(Value::as_str).unwrap_or_default();
+        message.contains("256 of 300") && message.contains("suspend and resume")
+    };
+    cluster.until_job("pi", "its keys are used up", says).await;
+    for suspend in [true, false] {
+        let patch = json!({"spec": {"runPolicy": {"suspend": suspend}}});
+        cluster.patch(&cluster.jobs(), "pi", patch).await;
+        let kind = if suspend { "Suspended" } else { "Running" };
+        cluster.until("pi", kind).await;
+    }
+    let pods = cluster.pods().list(&Default::default()).await;
+    assert_eq!(pods.expect("pods are listed").items.len(), 301);
+}
