@@ -327,6 +327,46 @@ fn a19_a26_without_a_command_the_master_waits_for_a_person_beside_another_job() 
     })
 }
 
+/// In a worker: an sshd on port $1 that lets the job's key in, and shows the host key $2.
+const IMPOSTOR: &str = r#"
+[ -e "$2" ] || ssh-keygen -q -t rsa -N '' -f "$2"
+sed '/^Port/d; /^HostKey/d; /^PidFile/d' ~/.sshd/sshd_config >/tmp/sshd-$1
+/usr/sbin/sshd -p "$1" -h "$2" -o PidFile=none -f /tmp/sshd-$1
+"#;
+
+#[test]
+fn s03_a_stranger_cannot_answer_for_a_worker() -> Result<()> {
+    with_cluster("openmpi-impostor", |fixture| {
+        make_keys(fixture, &fixture.namespace, "keys")?;
+        let job = Job::submit(fixture, "idle", json!({}))?;
+        let host = format!("idle-worker-0.idle.{}", fixture.namespace);
+        // Until something listens there.
+        let call = |port: &str| {
+            let words = format!("ssh -p {port} {host} hostname 2>&1 || echo refused");
+            wait_for("an answer", PATIENCE, || {
+                let said = job.exec("master", &["sh", "-c", &words]);
+                let answers =
+                    |said: &String| said.contains("idle-worker-0\n") || said.contains("Host key");
+                Ok(said.ok().filter(answers))
+            })
+        };
+        call("2022")?;
+        // As the job's own key lets it in, what fails below fails for the host key alone.
+        for (port, key) in [("2023", "/root/.ssh/id_rsa"), ("2024", "/tmp/other")] {
+            job.exec("worker-0", &["sh", "-c", IMPOSTOR, "impostor", port, key])?;
+        }
+        let own = call("2023")?;
+        ensure!(!own.contains("refused"), "{own}");
+        let other = call("2024")?;
+        let why = "Host key verification failed";
+        ensure!(
+            other.contains("refused") && other.contains(why),
+            "a stranger was taken for a worker: {other}"
+        );
+        Ok(())
+    })
+}
+
 #[test]
 fn a23_as_another_user_than_root() -> Result<()> {
     with_cluster("openmpi-user", |fixture| {

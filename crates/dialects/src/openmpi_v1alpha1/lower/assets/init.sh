@@ -29,13 +29,26 @@ in_time() {
   [ "$(date +%s)" -lt "$end" ]
 }
 
+# ssh takes the first value of a setting, so this wins over the job's assets: a worker must have the job's key.
+# Other hosts are none of our business.
+write_ssh_config() {
+  echo "* $(cat "$base/secrets/id_rsa.pub")" >"$HOME/.ssh/known_workers" &&
+    {
+      echo "Host *-worker-*"
+      echo "  StrictHostKeyChecking yes"
+      echo "  UserKnownHostsFile $HOME/.ssh/known_workers"
+      echo "Host *"
+      cat "$base/assets/ssh_config"
+    } >"$HOME/.ssh/config"
+}
+
 # Where `||` follows, the shell does not stop at a failure by itself.
 prepare_home() {
   mkdir -p "$HOME/.openmpi" "$HOME/.ssh" &&
     cp "$base/assets/mca-params.conf" "$HOME/.openmpi/mca-params.conf" &&
     chmod 700 "$HOME/.ssh" &&
     cp "$base/secrets/id_rsa" "$base/secrets/id_rsa.pub" "$base/secrets/authorized_keys" "$HOME/.ssh" &&
-    cp "$base/assets/ssh_config" "$HOME/.ssh/config" &&
+    write_ssh_config &&
     chmod 400 "$HOME/.ssh/id_rsa" &&
     chmod 600 "$HOME/.ssh/authorized_keys" "$HOME/.ssh/config"
 }
@@ -70,7 +83,7 @@ master() {
   exec sh -c "$program"
 }
 
-# Host keys of this pod's own, so that the image need not have any and nothing of it is changed.
+# The job's own key is the host key: every pod of the job knows it, and the image need not have one.
 prepare_sshd() {
   config=$HOME/.sshd/sshd_config
   mkdir -p "$HOME/.sshd" || return 1
@@ -78,11 +91,7 @@ prepare_sshd() {
   cp "$base/assets/sshd_config" "$config" || return 1
   chmod 600 "$config"
   echo "PidFile $HOME/.sshd/sshd.pid" >>"$config"
-  for kind in rsa ed25519; do
-    key=$HOME/.sshd/ssh_host_${kind}_key
-    [ -e "$key" ] || ssh-keygen -q -t "$kind" -N '' -f "$key" || return 1
-    echo "HostKey $key" >>"$config"
-  done
+  echo "HostKey $HOME/.ssh/id_rsa" >>"$config"
   # Where the sshd of root separates its privileges.
   [ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
 }
