@@ -243,10 +243,12 @@ fn gathering(situation: &Situation<'_>) -> Explanation {
         progress += "; the PodGroup of the last run is still being deleted";
     }
     let covered = identity::keys_for(observed);
-    if covered < wanted {
-        progress += &format!(
-            "; this start of the job has keys for {covered}: suspend and resume it for more"
+    if running >= covered {
+        let message = format!(
+            "{progress}; {wanted} are too many: this start of the job has keys for {covered} workers; \
+             suspend and resume the job for more"
         );
+        return (WaitingOn::Edit, Some(Reason::TooLarge), message);
     }
     let ended = pods::workers(observed).find(|pod| pod.phase.is_over());
     let (reason, message) = match (ended, held(pods::workers(observed))) {

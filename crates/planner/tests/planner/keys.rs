@@ -1,8 +1,8 @@
 //! The Secret with a job's keys: named first, made then, used last.
 
-use planner::fixtures::{job, world};
+use planner::fixtures::{job, noon_and, world};
 use planner::observed::{Key, Observed, Slot};
-use planner::{KeyRecord, Phase, plan};
+use planner::{KeyRecord, Phase, Reason, plan};
 
 use super::deeds;
 
@@ -79,4 +79,23 @@ fn s08_a_resumed_job_that_has_grown_gets_more_keys_under_the_same_name() {
         workers: Some(2000),
     };
     assert_eq!(plan(&resumed).status.keys, Some(wanted));
+}
+
+/// A worker without a key would wait for it until the job fails.
+#[test]
+fn s08_a_job_that_outgrows_its_keys_goes_on_and_says_what_to_do() {
+    let running = by_agent().running();
+    let grown = running.with(|world| world.job.worker_pods().count = 300);
+    let grown = grown.settled().workers_ready();
+    assert_eq!(grown.workers.len(), 256);
+    for secs in [0, 60, 86_400] {
+        let later = grown.clone().with(|world| world.now = noon_and(secs));
+        let plan = plan(&later);
+        assert_eq!(deeds(&plan), Vec::<String>::new());
+        assert_eq!(plan.status.outcome, None, "after {secs} s");
+        assert_eq!(plan.status.reason, Some(Reason::TooLarge));
+        let message = &plan.status.message;
+        assert!(message.contains("keys for 256 workers"), "{message}");
+        assert!(message.contains("suspend and resume"), "{message}");
+    }
 }
