@@ -212,14 +212,14 @@ impl Api {
         self.send(path.list(&ListParams::default().limit(1))).await
     }
 
-    /// GET of objects that a field selector matches, whoever wrote them; `None` if they are too large.
+    /// GET of the first objects of a selection, whoever wrote them; `None` if they are too large. The API
+    /// server answers with what is stored, not with what it remembers.
     pub(crate) async fn list_selected(
         &self,
         target: Target<'_>,
-        fields: &str,
+        selection: ListParams,
     ) -> Result<Option<Vec<u8>>, ApiError> {
-        let selection = ListParams::default().fields(fields).limit(LISTED_MAX);
-        let request = target.path().list(&selection);
+        let request = target.path().list(&selection.limit(LISTED_MAX));
         let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
         let _slot = self.slot().await;
         let listed = async {

@@ -3,7 +3,6 @@
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +10,6 @@ use planner::job::Owner;
 use planner::{Action, Keys, Kind, Object, WorkerBatch, WorkerSelection};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::api_error::ApiError;
 use crate::context::Context;
@@ -19,15 +17,13 @@ use crate::error::Error;
 use crate::lookup::Lookup;
 use crate::memory::KeySecret;
 use crate::write_policy::{self, Batches, Holder, Next};
-use crate::{agent_keys, keys, wire};
+use crate::{agent_keys, key_secret, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
 
 /// A Secret that stands in the way is replaced once.
 const KEY_TRIES: u32 = 2;
-/// By then the pods of whoever made a Secret are in our cache.
-const COLLISION_OLD: Duration = Duration::from_secs(5);
 
 /// What became of one action.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -195,7 +191,7 @@ impl Applier<'_> {
 
     /// Creates the Secret with the job's keys. The status has recorded its name when nobody had such a
     /// Secret, so one that exists and that we do not remember is what an operator left that crashed, or
-    /// what somebody planted. It is replaced without a look at it, unless pods that mount it show up.
+    /// what somebody planted. It is replaced without a look at it, unless pods may have mounted it.
     async fn create_key(&self, mut secret: Object, keys: Keys) -> Result<Applied, ApiError> {
         let Object { kind, name, body } = &mut secret;
         body["data"] = match keys {
@@ -223,27 +219,19 @@ impl Applier<'_> {
             };
             match write_policy::after_create(kind, &error, tries) {
                 Next::RetryNow => tries += 1,
-                Next::LookUp if tries < KEY_TRIES && self.is_collision_old() => {
+                Next::LookUp => {
+                    let may_try = tries < KEY_TRIES;
+                    if !may_try || !key_secret::is_replaceable(self.lookup, name).await? {
+                        // By the next pass, pods may tell whose it is.
+                        self.lookup.know_key(KeySecret::Unknown);
+                        return Err(error);
+                    }
                     self.context.api.delete_named(target).await?;
                     tries += 1;
-                }
-                Next::LookUp => {
-                    // By the next pass, pods may tell whose it is.
-                    self.lookup.know_key(KeySecret::Unknown);
-                    return Err(error);
                 }
                 next => return self.failed(kind, name, next, error),
             }
         }
-    }
-
-    /// Another operator that still believes to lead may just have made it, and then makes the pods.
-    fn is_collision_old(&self) -> bool {
-        let uid = &self.lookup.owner.uid;
-        self.context.memory.with(uid, |memory| {
-            let since = memory.key_collided_at.get_or_insert_with(Instant::now);
-            since.elapsed() >= COLLISION_OLD
-        })
     }
 
     async fn delete_key(&self, name: &str) -> Result<Applied, ApiError> {

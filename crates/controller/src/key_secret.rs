@@ -1,18 +1,38 @@
 //! What is known of the Secret with a job's keys, although the operator may not read Secrets. Decides whether
-//! it is there; `apply` creates it.
+//! it is there, and whether one that is not known may be replaced; `apply` does that.
 
+use std::time::Duration;
+
+use contract::labels::JOB_UID_LABEL;
+use dialects::Dialect;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use kube::api::ListParams;
 use planner::observed::{Key, Slot};
-use planner::{Job, Keys, Kind, Recorded};
-use serde_json::json;
+use planner::{Job, Keys, Kind, Recorded, WorkerSelection};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::Lookup;
-use crate::memory::KeySecret;
+use crate::memory::{JobMemory, KeySecret};
 use crate::object_index::ObjectIndex;
 use crate::pod_lookup::PodLookup;
-use crate::wire::{self, ObjectKey};
+use crate::wire::{self, ObjectKey, UserJob};
+
+/// By then, whoever made a Secret has made pods, unless it crashed.
+const COLLISION_OLD: Duration = Duration::from_secs(5);
+
+/// What the status of a job records. A CRD may drop the record of its keys, which is then only remembered.
+pub(crate) fn recorded(context: &Context, dialect: &Dialect, whole: &Value, uid: &str) -> Recorded {
+    let mut recorded = (dialect.recorded)(whole);
+    let unstored = |memory: &mut JobMemory| memory.unstored_keys.clone();
+    let keys = recorded.keys.take();
+    recorded.keys = keys.or_else(|| context.memory.with(uid, unstored));
+    recorded
+}
 
 /// The key Secret is neither watched nor read, because then the Secrets of others would reach the operator.
 /// It is known from its creation, and after a restart from the pods that mount it.
@@ -55,6 +75,24 @@ pub(crate) async fn key_secret(
         });
     }
     Ok(Slot::Absent)
+}
+
+/// Nobody uses the Secret of this name, which we did not make. Our cache does not prove that: another
+/// operator that still believes to lead may have gone on while we slept. Pods are asked for last, because
+/// they must not come after that.
+pub(crate) async fn is_replaceable(lookup: Lookup<'_>, name: &str) -> Result<bool, ApiError> {
+    Ok(is_collision_old(lookup)
+        && is_still_recorded(lookup, name).await?
+        && !has_pods(lookup).await?)
+}
+
+/// Forty bits and more that nobody can guess, as the name of an object may have them.
+pub(crate) fn nonce() -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut bytes = [0; 10];
+    getrandom::fill(&mut bytes).expect("the system has randomness");
+    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
+    bytes.iter().map(letter).collect()
 }
 
 /// Pods of the job are there, so the keys that they mount are too: they are made first, and deleted last.
@@ -103,11 +141,56 @@ async fn is_free(lookup: Lookup<'_>, name: &str) -> Result<bool, Error> {
     }
 }
 
-/// Forty bits and more that nobody can guess, as the name of an object may have them.
-pub(crate) fn nonce() -> String {
-    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0; 10];
-    getrandom::fill(&mut bytes).expect("the system has randomness");
-    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
-    bytes.iter().map(letter).collect()
+/// Another operator may just have made it, and then makes the pods.
+fn is_collision_old(lookup: Lookup<'_>) -> bool {
+    let Lookup { context, owner } = lookup;
+    context.memory.with(&owner.uid, |memory| {
+        let since = memory.key_collided_at.get_or_insert_with(Instant::now);
+        since.elapsed() >= COLLISION_OLD
+    })
+}
+
+/// The job as it is stored is not over, and still has this Secret.
+async fn is_still_recorded(lookup: Lookup<'_>, name: &str) -> Result<bool, ApiError> {
+    let Lookup { context, owner } = lookup;
+    let target = lookup.target(&context.resource, &owner.name);
+    let Some(text) = context.api.find(target).await? else {
+        return Ok(false);
+    };
+    let job = UserJob::read(&text)?;
+    if job.uid() != owner.uid {
+        return Ok(false);
+    }
+    let whole = job.whole(&context.resource);
+    let dialect = context.served.dialect_of(&whole);
+    let recorded = recorded(context, dialect, &whole, &owner.uid);
+    let is_same = recorded.keys.is_some_and(|keys| keys.secret == name);
+    Ok(is_same && recorded.outcome.is_none())
+}
+
+/// Pods of the job are stored that have mounted the Secret, or will.
+async fn has_pods(lookup: Lookup<'_>) -> Result<bool, ApiError> {
+    #[derive(Deserialize)]
+    struct Pods {
+        metadata: ListMeta,
+        items: Option<Vec<Pod>>,
+    }
+    #[derive(Deserialize)]
+    struct Pod {
+        metadata: ObjectMeta,
+    }
+    let resource = wire::resource(&Kind::Pod);
+    let labels = format!("{JOB_UID_LABEL}={}", lookup.owner.uid);
+    let selection = ListParams::default().labels(&labels);
+    let selection = selection.fields(WorkerSelection::UNFINISHED);
+    let api = &lookup.context.api;
+    let listed = api.list_selected(lookup.target(&resource, ""), selection);
+    let Some(bytes) = listed.await? else {
+        // Those that are too large to be read are some.
+        return Ok(true);
+    };
+    let pods: Pods = serde_json::from_slice(&bytes).map_err(ApiError::Unreadable)?;
+    let has_more = pods.metadata.continue_.is_some_and(|next| !next.is_empty());
+    let stays = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+    Ok(has_more || pods.items.unwrap_or_default().iter().any(stays))
 }

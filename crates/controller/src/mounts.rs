@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::ListParams;
 use planner::job::Owner;
 use planner::observed::{Pod, PodPhase, Waiting};
 use planner::text;
@@ -137,8 +138,9 @@ async fn failed_mount(
         namespace: &owner.namespace,
         name: "",
     };
-    let selector = format!("involvedObject.uid={pod},reason={FAILED_MOUNT}");
-    let Some(bytes) = api.list_selected(target, &selector).await? else {
+    let fields = format!("involvedObject.uid={pod},reason={FAILED_MOUNT}");
+    let selection = ListParams::default().fields(&fields);
+    let Some(bytes) = api.list_selected(target, selection).await? else {
         tracing::warn!("ignoring the events of a pod that does not start: they are too large");
         return Ok(None);
     };

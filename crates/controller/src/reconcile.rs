@@ -18,8 +18,8 @@ use crate::apply::{self, Extent};
 use crate::cache::Unlisted;
 use crate::context::{Context, label};
 use crate::error::Error;
+use crate::key_secret;
 use crate::lookup;
-use crate::memory::JobMemory;
 use crate::observe::{self, Observation};
 use crate::remains;
 use crate::report::{ReportOutcome, report};
@@ -212,11 +212,7 @@ async fn converge(
     job: &Job,
     whole: &Value,
 ) -> Result<Converged, Error> {
-    let mut recorded = (dialect.recorded)(whole); // no client
-    let unstored = |memory: &mut JobMemory| memory.unstored_keys.clone();
-    recorded.keys = recorded
-        .keys
-        .or_else(|| context.memory.with(&job.owner.uid, unstored));
+    let recorded = key_secret::recorded(context, dialect, whole, &job.owner.uid); // no client
     if let Some(adoption) = observe::find_launcher(context, job, &recorded).await? {
         apply::apply(context, &job.owner, vec![vec![adoption]]).await?; // client
     }

@@ -18,6 +18,9 @@ pub struct WorkerSelection {
 }
 
 impl WorkerSelection {
+    /// The field selector of pods that have not ended.
+    pub const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
     /// All workers of a job.
     pub(crate) fn all(job_uid: &str) -> Self {
         Self {
@@ -44,7 +47,7 @@ impl WorkerSelection {
     /// The field selector, or empty for all.
     pub fn fields(&self) -> &'static str {
         match self.is_unfinished {
-            true => "status.phase!=Succeeded,status.phase!=Failed",
+            true => Self::UNFINISHED,
             false => "",
         }
     }

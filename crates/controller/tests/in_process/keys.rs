@@ -1,11 +1,13 @@
 //! Whose Secret is whose, although none is ever read: the status records the name first, and what stands in
 //! the way of that record is replaced.
 
+use std::time::Duration;
+
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, all_run, launchers_succeed, mpi_job};
-use crate::faults::Fault;
+use crate::cluster::{Cluster, all_run, condition, launchers_succeed, mpi_job};
+use crate::faults::{Call, Fault};
 
 const PLANTED: &str = "cGxhbnRlZA==";
 
@@ -142,6 +144,84 @@ async fn s10_a_users_own_secret_stays_as_it_is_and_the_job_waits_for_its_name() 
     assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
     cluster.delete(&api, "pi-ssh").await;
     cluster.until("pi", "Running").await;
+}
+
+/// Until it is healed, an operator that starts is shown this of a kind, and nothing after it.
+async fn show_old(cluster: &Cluster, path: &'static str, items: &[&DynamicObject]) {
+    let now = cluster.pods().list(&Default::default()).await;
+    let version = now.expect("pods are listed").metadata.resource_version;
+    let list = json!({"kind": "List", "apiVersion": "v1",
+        "metadata": {"resourceVersion": version}, "items": items});
+    let old = Fault::Canned(Duration::ZERO, 200, list.to_string());
+    let is_list = move |call: &Call| call.path == path && !call.query.contains("watch=true");
+    cluster.faults.inject_if(1000, old, is_list);
+}
+
+/// It was asleep while another operator went on.
+#[tokio::test(start_paused = true)]
+async fn s10_keys_in_use_are_not_replaced_by_an_operator_that_does_not_see_the_pods() {
+    for (mut cluster, job) in [
+        (Cluster::new(all_run), mpi_job("pi")),
+        (cluster_with_agent(all_run), by_agent("pi")),
+    ] {
+        cluster.start_operator();
+        cluster.submit(job).await;
+        cluster.until("pi", "Running").await;
+        let before = secrets(&cluster).await.remove(0);
+        let pods = uids(&cluster).await;
+        cluster.stop_operator();
+        show_old(&cluster, "/api/v1/pods", &[]).await;
+        cluster.start_operator();
+        cluster.pass(60).await;
+        let tried = cluster.faults.calls("POST secrets").len();
+        assert!(tried > 1, "it did not try");
+        cluster.faults.heal();
+        cluster.restart_api_server();
+        cluster.pass(60).await;
+        let after = secrets(&cluster).await.remove(0);
+        assert_eq!(after.metadata.uid, before.metadata.uid);
+        assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+        assert_eq!(uids(&cluster).await, pods);
+        cluster.until("pi", "Running").await;
+    }
+}
+
+/// The same, and the job has ended meanwhile.
+#[tokio::test(start_paused = true)]
+async fn s10_keys_of_a_job_that_is_over_are_not_replaced_by_an_operator_that_does_not_know() {
+    let mut cluster = Cluster::new(launchers_succeed);
+    cluster.start_operator();
+    cluster.submit(mpi_job("pi")).await;
+    let mut early = cluster.until("pi", "Succeeded").await;
+    let status = &early.data["status"];
+    let made = condition(&early, "Created");
+    early.data["status"] = json!({"conditions": [made], "startTime": status["startTime"],
+        "muster": {"keys": status["muster"]["keys"]}});
+    let before = secrets(&cluster).await.remove(0);
+    cluster.stop_operator();
+    cluster.delete(&cluster.launchers(), "pi-launcher").await;
+    let pods = cluster.pods().list(&Default::default()).await;
+    for pod in pods.expect("pods are listed").items {
+        let name = pod.metadata.name.unwrap_or_default();
+        cluster.delete(&cluster.pods(), &name).await;
+    }
+    cluster
+        .until_met("no pod", async || uids(&cluster).await.is_empty())
+        .await;
+    show_old(&cluster, "/apis/kubeflow.org/v2beta1/mpijobs", &[&early]).await;
+    cluster.start_operator();
+    cluster.pass(60).await;
+    let tried = cluster.faults.calls("POST secrets").len();
+    assert!(tried > 1, "it did not try");
+    let after = secrets(&cluster).await.remove(0);
+    assert_eq!(after.metadata.uid, before.metadata.uid);
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+}
+
+async fn uids(cluster: &Cluster) -> Vec<Option<String>> {
+    let pods = cluster.pods().list(&Default::default()).await;
+    let pods = pods.expect("pods are listed").items.into_iter();
+    pods.map(|pod| pod.metadata.uid).collect()
 }
 
 /// Each of them has seen that nobody has the name.
