@@ -396,16 +396,10 @@ impl Applier<'_> {
         let Next::Remember { code, message } = next else {
             return Err(error);
         };
-        let (uid, now) = (&self.lookup.owner.uid, self.context.now());
-        let reported = self.context.memory.with(uid, |job| {
-            job.record_refusal(kind.clone(), name.to_owned(), code, message.clone(), now)
-        });
-        if !reported {
-            return Err(error);
+        match self.lookup.remember_refusal(kind, name, code, message) {
+            true => Ok(Applied::Stopped),
+            false => Err(error),
         }
-        let kind = kind.as_str();
-        tracing::warn!(code, message, "the API server refused {kind} {name}");
-        Ok(Applied::Stopped)
     }
 }
 

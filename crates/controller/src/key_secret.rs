@@ -21,6 +21,7 @@ use crate::memory::{JobMemory, KeySecret};
 use crate::object_index::ObjectIndex;
 use crate::pod_lookup::PodLookup;
 use crate::wire::{self, ObjectKey, UserJob};
+use crate::write_policy::{self, Next};
 
 /// By then, whoever made a Secret has made pods, unless it crashed.
 const COLLISION_OLD: Duration = Duration::from_secs(5);
@@ -111,7 +112,8 @@ fn mounts_keys(context: &Context, job: &Job) -> bool {
 }
 
 /// Nobody has a Secret of a name that is not ours to choose. Asked before the name is recorded as the
-/// job's, so that a user's own Secret is never taken for one that may be replaced.
+/// job's, so that a user's own Secret is never taken for one that may be replaced. A refusal answers
+/// nothing: quotas and webhooks are asked before the API server looks for the name.
 async fn is_free(lookup: Lookup<'_>, name: &str) -> Result<bool, Error> {
     let context = lookup.context;
     let key = lookup.key(name);
@@ -130,15 +132,31 @@ async fn is_free(lookup: Lookup<'_>, name: &str) -> Result<bool, Error> {
     let tried = context
         .api
         .try_create(lookup.target(&resource, name), &body);
-    match tried.await {
-        Err(error) if error.is_already_exists() => {
-            lookup.mark_name_taken(&Kind::Secret, name);
-            Ok(false)
+    let answered = || {
+        let clear = |memory: &mut JobMemory| memory.clear_refusal(&Kind::Secret, name);
+        context.memory.with(&lookup.owner.uid, clear);
+    };
+    let error = match tried.await {
+        Ok(_) => {
+            answered();
+            return Ok(true);
         }
-        // What refuses this request refuses the real one too, and its answer is reported.
-        Ok(_) | Err(ApiError::Answered { .. }) => Ok(true),
-        Err(source) => Err(Error::observing(&Kind::Secret, name, source)),
+        Err(error) if error.is_already_exists() => {
+            answered();
+            lookup.mark_name_taken(&Kind::Secret, name);
+            return Ok(false);
+        }
+        Err(error) => error,
+    };
+    if let Next::Remember { code, message } = write_policy::refusal(&Kind::Secret, &error)
+        && lookup.remember_refusal(&Kind::Secret, name, code, message)
+    {
+        let job = lookup.key(&lookup.owner.name);
+        let memory = &context.memory;
+        memory.mark_name_taken(&Kind::Secret, &key, job, context.now());
+        return Ok(false);
     }
+    Err(Error::observing(&Kind::Secret, name, error))
 }
 
 /// Another operator may just have made it, and then makes the pods.

@@ -94,6 +94,25 @@ impl<'a> Lookup<'a> {
         tracing::warn!("{kind} {name} exists and the job does not own it; waiting for the name");
     }
 
+    /// Remembers a refusal. False for the first failures of a server in trouble, which nobody shows.
+    pub(crate) fn remember_refusal(
+        &self,
+        kind: &Kind,
+        name: &str,
+        code: u16,
+        message: String,
+    ) -> bool {
+        let (uid, now) = (&self.owner.uid, self.context.now());
+        let reported = self.context.memory.with(uid, |job| {
+            job.record_refusal(kind.clone(), name.to_owned(), code, message.clone(), now)
+        });
+        if reported {
+            let kind = kind.as_str();
+            tracing::warn!(code, message, "the API server refused {kind} {name}");
+        }
+        reported
+    }
+
     pub(crate) fn know_key(&self, key: KeySecret) {
         self.context.memory.with(&self.owner.uid, |memory| {
             memory.key = key;

@@ -77,7 +77,6 @@ pub(crate) async fn observe(
         mounts::explain(&context.api, &job.owner, unfinished, known, now).await;
     let refused = context.memory.with(&job.owner.uid, |memory| {
         memory.mount_events = mount_events;
-        memory.observe_generation(job.owner.generation);
         memory.fill_waiting_since(launcher_pods.iter_mut().chain(&mut workers), now);
         memory.refusals()
     });
@@ -263,7 +262,10 @@ impl NameLookup<'_> {
     fn await_key_name(&mut self, job: &Job, key: &Slot<Key>) {
         if key.is_foreign() {
             let name = ObjectKey::new(&self.owner.namespace, &job.names.ssh_key);
-            self.is_taken(&Kind::Secret, &name);
+            let memory = &self.context.memory;
+            let until = memory.name_taken_until(&Kind::Secret, &name, self.now);
+            // It may have become due since it was looked at.
+            self.retry_at.push(until.unwrap_or(self.now));
         }
     }
 

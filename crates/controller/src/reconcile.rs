@@ -213,6 +213,9 @@ async fn converge(
     whole: &Value,
 ) -> Result<Converged, Error> {
     let recorded = key_secret::recorded(context, dialect, whole, &job.owner.uid); // no client
+    context.memory.with(&job.owner.uid, |memory| {
+        memory.observe_generation(job.owner.generation);
+    });
     if let Some(adoption) = observe::find_launcher(context, job, &recorded).await? {
         apply::apply(context, &job.owner, vec![vec![adoption]]).await?; // client
     }

@@ -341,3 +341,37 @@ fn a_full_quota_is_told_and_waited_for() -> Result<()> {
     }
     run_to_success(&fixture, "pi", 16)
 }
+
+/// A quota refuses before the API server looks for the name of a Secret.
+#[test]
+fn s10_a_quota_for_secrets_does_not_cost_a_user_his_own() -> Result<()> {
+    let fixture = new_fixture("secrets")?;
+    let own = json!({"metadata": {"name": "pi-ssh"}, "stringData": {"key": "x"}});
+    let own = fixture.create("secrets", &own)?;
+    let full = fixture.list("secrets")?.len().to_string();
+    let quota = json!({"metadata": {"name": "full"}, "spec": {"hard": {"count/secrets": full}}});
+    fixture.create("resourcequotas", &quota)?;
+    wait_for("the quota to be counted", SOON, || {
+        let quota = fixture.get("resourcequotas", "full")?;
+        Ok(quota.filter(|quota| quota["status"]["used"]["count/secrets"] == full))
+    })?;
+    let _operator = fixture.operator()?;
+    fixture.submit(&MpiJob::named("pi").workers(2))?;
+    let message = await_reason(&fixture, "pi", "QuotaExceeded", SOON)?;
+    ensure!(message.contains("pi-ssh"), "{message}");
+
+    let path = fixture.path("resourcequotas", "full");
+    fixture.api.delete(&path)?;
+    await_reason(&fixture, "pi", "NameTaken", NOTICED_WITHIN)?;
+    // Long enough for an operator that took it for a Secret of the job.
+    std::thread::sleep(HOPELESS);
+    ensure!(
+        fixture.get("secrets", "pi-ssh")? == Some(own),
+        "the user's Secret was replaced"
+    );
+    fixture.api.delete(&fixture.path("secrets", "pi-ssh"))?;
+    wait_for("the job to go on", NOTICED_WITHIN, || {
+        Ok((fixture.pods("pi", "worker")?.len() == 2).then_some(()))
+    })?;
+    run_to_success(&fixture, "pi", 2)
+}

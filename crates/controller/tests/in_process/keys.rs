@@ -146,6 +146,37 @@ async fn s10_a_users_own_secret_stays_as_it_is_and_the_job_waits_for_its_name() 
     cluster.until("pi", "Running").await;
 }
 
+/// A quota refuses before the API server looks for the name, and may be raised later.
+#[tokio::test(start_paused = true)]
+async fn s10_a_refusal_does_not_make_a_users_own_secret_the_jobs() {
+    let mut cluster = Cluster::new(all_run);
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    let own = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pi-ssh"},
+        "data": {"mine": PLANTED}});
+    let own = cluster.create(&api, own).await;
+    let refused = Fault::Status(403, "Forbidden", "exceeded quota: secrets");
+    cluster.faults.inject("TRY secrets", 1000, refused);
+    cluster.start_operator();
+    cluster.submit(mpi_job("pi")).await;
+    let says = |reason: &'static str| {
+        let reason = json!(reason);
+        move |job: &DynamicObject| job.data.pointer("/status/muster/reason") == Some(&reason)
+    };
+    let told = says("QuotaExceeded");
+    let job = cluster.until_job("pi", "the quota", told).await;
+    assert_eq!(recorded(&job), "", "nobody knows whose it is");
+    cluster.pass(60).await;
+    assert!(cluster.faults.calls("TRY secrets").len() < 12, "patiently");
+    cluster.faults.heal();
+    let told = says("NameTaken");
+    cluster.until_job("pi", "its user's Secret", told).await;
+    cluster.pass(60).await;
+    assert_eq!(secrets(&cluster).await[0].metadata.uid, own.metadata.uid);
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+    cluster.delete(&api, "pi-ssh").await;
+    cluster.until("pi", "Running").await;
+}
+
 /// Until it is healed, an operator that starts is shown this of a kind, and nothing after it.
 async fn show_old(cluster: &Cluster, path: &'static str, items: &[&DynamicObject]) {
     let now = cluster.pods().list(&Default::default()).await;

@@ -27,6 +27,12 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
         let mut refused = observed.refused.iter();
         refused.find(|refusal| is_waiting(observed, &refusal.kind))
     };
+    // Without an answer, nobody knows whether the name of the Secret is free.
+    let unanswered = || {
+        let mut refused = observed.refused.iter();
+        let refused = refused.find(|refusal| refusal.kind == Kind::Secret);
+        refused.filter(|_| observed.key.is_foreign())
+    };
     let refused_namespace = observed.site.refused_namespace.as_ref();
     let is_refused = refused_namespace.is_some_and(|name| *name == observed.job.owner.namespace);
     let reach = Reach::of(observed);
@@ -34,6 +40,7 @@ pub(super) fn by(observed: &Observed) -> Option<Block<'_>> {
     let too_large = || size::excess(observed, reach?).map(Block::TooLarge);
     is_refused
         .then_some(Block::Namespace)
+        .or_else(|| unanswered().map(Block::Refused))
         .or_else(|| foreign(observed))
         .or_else(no_agent)
         .or_else(too_large)

@@ -1,8 +1,8 @@
 //! The Secret with a job's keys: named first, made then, used last.
 
 use planner::fixtures::{job, noon_and, world};
-use planner::observed::{Key, Observed, Slot};
-use planner::{KeyRecord, Phase, Reason, plan};
+use planner::observed::{Key, Observed, Refusal, Slot};
+use planner::{KeyRecord, Kind, Phase, Reason, plan};
 
 use super::deeds;
 
@@ -53,6 +53,26 @@ fn s10_a_name_that_is_taken_is_not_recorded() {
     let plan = plan(&taken);
     assert_eq!(plan.status.keys, None);
     assert_eq!(plan.status.phase, Phase::Blocked);
+}
+
+/// A quota refuses before the API server looks for the name.
+#[test]
+fn s10_a_name_that_may_be_taken_is_not_recorded_and_the_refusal_is_reported() {
+    let refused = unrecorded(world(job("demo").workers(1)));
+    let refused = refused.with(|world| {
+        world.key = Slot::Foreign;
+        world.refused.push(Refusal {
+            kind: Kind::Secret,
+            name: "demo-ssh".to_owned(),
+            code: 403,
+            message: "exceeded quota".to_owned(),
+            retry_at: world.now,
+        });
+    });
+    let plan = plan(&refused);
+    assert_eq!(plan.status.keys, None);
+    assert_eq!(plan.status.phase, Phase::Blocked);
+    assert_eq!(plan.status.reason, Some(Reason::QuotaExceeded));
 }
 
 /// The launcher's Job mounts the Secret by its name, and cannot be changed.
