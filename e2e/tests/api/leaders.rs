@@ -37,7 +37,7 @@ fn assert_made_once(requests: &[Request], job: &Value) -> Result<usize> {
     };
     for request in requests
         .iter()
-        .filter(|request| request.code < 300)
+        .filter(|request| request.is_write() && request.code < 300)
         .filter(about)
     {
         match (request.verb.as_str(), request.resource.as_str()) {

@@ -315,6 +315,26 @@ async fn s11_the_keys_of_a_finished_job_are_gone() {
     assert_eq!(cluster.faults.calls("POST secrets").len(), 1);
 }
 
+/// Whoever tidies up after a job deletes its pods one by one. Each of them could be a sign that somebody
+/// deleted the keys too, but they are gone.
+#[tokio::test(start_paused = true)]
+async fn s11_keys_that_are_gone_are_not_deleted_again_with_each_pod() {
+    let mut cluster = cluster_with_agent(launchers_succeed);
+    cluster.start_operator();
+    let mut job = by_agent("pi");
+    job["spec"]["runPolicy"] = json!({"cleanPodPolicy": "None"});
+    cluster.submit(job).await;
+    cluster.until("pi", "Succeeded").await;
+    cluster
+        .until_met("no Secret", async || names(&cluster).await.is_empty())
+        .await;
+    for worker in ["pi-worker-0", "pi-worker-1"] {
+        cluster.delete(&cluster.pods(), worker).await;
+        cluster.pass(60).await;
+    }
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 1);
+}
+
 /// A job begins with keys for more workers than it has; beyond those it says what to do.
 #[tokio::test(start_paused = true)]
 async fn s08_a_job_that_outgrows_its_keys_says_so_and_resumes_with_more() {
