@@ -45,13 +45,13 @@ impl Law for KeyHygiene {
             let lowered = lowered(resource, job);
             let ended = lowered.filter(|lowered| is_over || lowered.lifecycle.suspended);
             let keys = ended.as_ref().and_then(|lowered| lowered.keys(&site));
-            let Some((Keys::Agent { .. }, name)) = keys else {
+            let Some(Keys::Agent { .. }) = keys else {
                 continue;
             };
             let mut own = view.cluster.objects("", "secrets");
             let own = own.find(|one| objects::controller(one) == Some(objects::uid(job)));
-            if own.is_some_and(|secret| objects::name(secret) == name) {
-                return Err(format!("{name} is left"));
+            if let Some(secret) = own {
+                return Err(format!("{} is left", objects::name(secret)));
             }
         }
         Ok(())
