@@ -216,6 +216,7 @@ fn read(
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),
             clock: Timestamp::now,
+            nonce: crate::nonce,
         },
     }))
 }

@@ -80,6 +80,7 @@ impl Assembly {
             watch_lag_max: WATCH_LAG_MAX,
             dropped: Dropped::default(),
             clock: scope.clock,
+            nonce: scope.nonce,
             large_jobs: Arc::clone(&large_jobs),
         };
         let contexts = RESOURCES.iter().map(context).collect();

@@ -40,6 +40,7 @@ pub(crate) struct Context {
     /// Status fields that the API server dropped from our writes, because its CRD does not know them.
     pub(crate) dropped: Dropped,
     pub(crate) clock: fn() -> Timestamp,
+    pub(crate) nonce: fn() -> String,
     /// Passes over jobs that were too large to keep run one after the other.
     pub(crate) large_jobs: Arc<Semaphore>,
 }

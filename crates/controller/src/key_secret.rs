@@ -88,7 +88,7 @@ pub(crate) async fn is_replaceable(lookup: Lookup<'_>, name: &str) -> Result<boo
 }
 
 /// Forty bits and more that nobody can guess, as the name of an object may have them.
-pub(crate) fn nonce() -> String {
+pub fn nonce() -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut bytes = [0; 10];
     getrandom::fill(&mut bytes).expect("the system has randomness");
@@ -102,8 +102,13 @@ fn mounts_keys(context: &Context, job: &Job) -> bool {
     let mut workers = pods.of_workers(None).into_iter();
     let launcher = |index: &ObjectIndex| {
         let key = ObjectKey::new(&job.owner.namespace, &job.names.launcher);
-        let entry = index.get(&key)?;
-        Some(entry.child.uid.to_string())
+        let child = &index.get(&key)?.child;
+        // One of an earlier job of this name proves nothing: its Secret goes with it.
+        let ours = child
+            .owner
+            .as_ref()
+            .is_some_and(|owner| *owner.uid == *job.owner.uid);
+        ours.then(|| child.uid.to_string())
     };
     let launcher = context.cache.with(&Kind::Job, launcher);
     let launchers = pods.of_launcher(launcher.as_deref());

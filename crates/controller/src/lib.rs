@@ -54,5 +54,6 @@ mod watch_gap;
 mod wire;
 mod write_policy;
 
+pub use key_secret::nonce;
 pub use run::{operate, run};
 pub use scope::Scope;

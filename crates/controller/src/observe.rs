@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::key_secret::{key_secret, nonce};
+use crate::key_secret::key_secret;
 use crate::lookup::{Found, Lookup};
 use crate::memory::JobMemory;
 use crate::mounts;
@@ -91,7 +91,7 @@ pub(crate) async fn observe(
         service,
         config,
         key,
-        nonce: nonce(),
+        nonce: (context.nonce)(),
         account,
         network_policy,
         pod_group,

@@ -14,4 +14,6 @@ pub struct Scope {
     pub concurrency: u16,
     /// The time.
     pub clock: fn() -> Timestamp,
+    /// Letters for the name of an object that nobody can guess; [`crate::nonce`] but for tests.
+    pub nonce: fn() -> String,
 }

@@ -42,6 +42,11 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(START_SECS).expect("it is a time") + SignedDuration::from_millis(passed)
 }
 
+/// Letters for a name: simulated operators make theirs from the time, so that a seed always gives the same.
+pub(crate) fn nonce() -> String {
+    format!("n{}", millis())
+}
+
 /// A future whose clock is wrong by an offset in milliseconds.
 pub(crate) struct WithClock<F> {
     pub(crate) future: F,

@@ -30,6 +30,7 @@ pub(crate) fn start(world: &World, machine: &Machine, replica: usize, process: u
         namespace: None,
         concurrency: 4,
         clock: clock::now,
+        nonce: clock::nonce,
     };
     let queue = Arc::new(Queue::default());
     let waiting = Arc::clone(&queue);

@@ -89,6 +89,7 @@ impl Local {
             namespace: None,
             concurrency: CONCURRENCY,
             clock: Timestamp::now,
+            nonce: controller::nonce,
         };
         let (stop, stopped) = oneshot::channel();
         let client = client(&shared);

@@ -136,6 +136,7 @@ impl Cluster {
             namespace: None,
             concurrency: 2,
             clock: now,
+            nonce: controller::nonce,
         };
         let operator = controller::operate(client, scope, std::future::pending());
         self.operator = Some(tokio::spawn(async move {

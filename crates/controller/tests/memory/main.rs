@@ -45,6 +45,7 @@ fn measure(world: World) -> Used {
             namespace: None,
             concurrency: 2,
             clock: jiff::Timestamp::now,
+            nonce: controller::nonce,
         };
         let client = kube::Client::new(server.clone(), "default");
         // It lives on while it is measured.
