@@ -3,6 +3,7 @@
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +11,12 @@ use planner::job::Owner;
 use planner::{Action, Keys, Kind, Object, WorkerBatch, WorkerSelection};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use crate::api_error::ApiError;
 use crate::context::Context;
 use crate::error::Error;
+use crate::fair_turns::Turn;
 use crate::lookup::Lookup;
 use crate::memory::KeySecret;
 use crate::write_policy::{self, Batches, Holder, Next};
@@ -21,6 +24,9 @@ use crate::{agent_keys, key_secret, keys, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
+
+/// A pass creates workers for so long, because others may wait for its place; another pass goes on.
+const PASS_MAX: Duration = Duration::from_millis(500);
 
 /// A Secret that stands in the way is replaced once.
 const KEY_TRIES: u32 = 2;
@@ -31,6 +37,8 @@ enum Applied {
     Done,
     /// The cluster is not as the plan assumed: the rest of the plan is dropped.
     Stopped,
+    /// It is left for another pass.
+    Later,
 }
 
 /// How far a plan was carried out.
@@ -38,7 +46,7 @@ enum Applied {
 pub(crate) enum Extent {
     /// As far as it goes.
     Whole,
-    /// It had more requests than one pass sends.
+    /// It had more requests than one pass sends, or than it had time for.
     Partial,
 }
 
@@ -55,11 +63,14 @@ pub(crate) async fn apply(
         lookup: Lookup { context, owner },
     };
     for step in steps {
-        let mut stopped = false;
         let batches = write_policy::batches(step);
-        let is_partial = batches.is_partial;
+        let (mut stopped, mut is_partial) = (false, batches.is_partial);
         for outcome in applier.step(batches).await {
-            stopped |= outcome? == Applied::Stopped;
+            match outcome? {
+                Applied::Done => {}
+                Applied::Stopped => stopped = true,
+                Applied::Later => is_partial = true,
+            }
         }
         if stopped {
             break;
@@ -105,13 +116,23 @@ impl Applier<'_> {
         let Some((trial, others)) = batch.indices.split_first() else {
             return Vec::new();
         };
-        let mut outcomes = vec![self.create_worker(batch, *trial, left).await];
+        let end = Instant::now() + PASS_MAX;
+        let turn = self.context.turns.take(left, batch.body_bytes()).await;
+        let mut outcomes = vec![self.create_worker(batch, *trial, turn).await];
         if !outcomes.iter().all(is_done) {
             return outcomes;
         }
         let others = stream::iter(others.to_vec())
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
-            .map(|index| self.create_worker(batch, index, left))
+            .map(async |index| {
+                let turn = self.context.turns.take(left, batch.body_bytes());
+                match timeout_at(end, turn).await {
+                    Ok(turn) if Instant::now() < end => {
+                        self.create_worker(batch, index, turn).await
+                    }
+                    _ => Ok(Applied::Later),
+                }
+            })
             .buffer_unordered(IN_FLIGHT_MAX)
             .inspect(|outcome| _ = failed.fetch_or(!is_done(outcome), Ordering::Relaxed))
             .collect::<Vec<_>>();
@@ -124,9 +145,8 @@ impl Applier<'_> {
         &self,
         batch: &WorkerBatch,
         index: u32,
-        left: usize,
+        _turn: Turn,
     ) -> Result<Applied, Error> {
-        let _turn = self.context.turns.take(left, batch.body_bytes()).await;
         let name = batch.name(index);
         let body = batch.body(index).into_bytes();
         let done = self.create_named(&Kind::Pod, &name, body).await;

@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::context::Context;
 use crate::dropped::Dropped;
 use crate::fair_turns::FairTurns;
+use crate::large_jobs::LargeJobs;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::pending_jobs::PendingJobs;
@@ -25,9 +26,6 @@ use crate::wire;
 
 /// A healthy watch does not lag this far behind our own writes.
 const WATCH_LAG_MAX: Duration = Duration::from_secs(10);
-
-/// Passes over jobs that are too large to keep: the values of one take some ten times its text.
-const LARGE_JOBS: usize = 1;
 
 /// Ready once the operator was told to stop.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
@@ -65,7 +63,7 @@ impl Assembly {
             texts: Arc::default(),
         };
         let turns = Arc::new(FairTurns::default());
-        let large_jobs = Arc::new(Semaphore::new(LARGE_JOBS));
+        let large_jobs = Arc::new(LargeJobs::default());
         let context = |served: &'static Resource| Context {
             api: api.clone(),
             served,
@@ -82,6 +80,7 @@ impl Assembly {
             clock: scope.clock,
             nonce: scope.nonce,
             large_jobs: Arc::clone(&large_jobs),
+            long_passes: Semaphore::new(usize::from(scope.concurrency / 4 * 3).max(1)),
         };
         let contexts = RESOURCES.iter().map(context).collect();
         Self {

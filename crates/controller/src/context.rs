@@ -14,6 +14,7 @@ use crate::api::{Api, Target};
 use crate::cache::Cache;
 use crate::dropped::Dropped;
 use crate::fair_turns::FairTurns;
+use crate::large_jobs::LargeJobs;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::pending_jobs::PendingJobs;
@@ -41,8 +42,10 @@ pub(crate) struct Context {
     pub(crate) dropped: Dropped,
     pub(crate) clock: fn() -> Timestamp,
     pub(crate) nonce: fn() -> String,
-    /// Passes over jobs that were too large to keep run one after the other.
-    pub(crate) large_jobs: Arc<Semaphore>,
+    pub(crate) large_jobs: Arc<LargeJobs>,
+    /// Places for passes over jobs that have more to do than one pass does. The other places are for
+    /// those that have little.
+    pub(crate) long_passes: Semaphore,
 }
 
 impl Context {

@@ -26,6 +26,7 @@ mod job_texts;
 mod key_secret;
 mod keys;
 mod known_jobs;
+mod large_jobs;
 mod lease;
 mod list_watch;
 mod lookup;

@@ -67,6 +67,8 @@ pub(crate) struct JobMemory {
     pub(crate) status_rejected_generation: Option<i64>,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
+    /// The last pass had more to do than one pass does.
+    pub(crate) unfinished: bool,
     generation: i64,
     refused: BTreeMap<(Kind, String), Refused>,
     /// Events of pods that do not start.

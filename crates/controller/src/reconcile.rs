@@ -31,6 +31,9 @@ const ROUNDS_MAX: usize = 4;
 /// Between two looks at a job that is gone, and of which the watch has not said so.
 const GONE_RETRY: Duration = Duration::from_secs(5);
 
+/// Between two tries of a job that has much to do.
+const PLACE_RETRY: Duration = Duration::from_millis(100);
+
 /// Between two checks whether a kind was listed that the API server refused to list.
 const UNLISTED_RETRY: Duration = Duration::from_secs(10);
 
@@ -43,9 +46,16 @@ pub(crate) async fn reconcile(
     let held = held(&context, &stored).await; // client: watches
     // Held or not, a large job is read as a whole.
     let large = stored.is_left_out();
-    let slot = large.then(|| context.large_jobs.try_acquire());
-    if slot.as_ref().is_some_and(Result::is_err) {
+    let reading = large.then(|| context.large_jobs.try_read(&stored.key().namespace));
+    if reading.as_ref().is_some_and(Option::is_none) {
         return Ok(Some(SOON));
+    }
+    let unfinished = context
+        .memory
+        .with(stored.uid(), |memory| memory.unfinished);
+    let place = unfinished.then(|| context.long_passes.try_acquire());
+    if place.as_ref().is_some_and(Result::is_err) {
+        return Ok(Some(PLACE_RETRY));
     }
     let start = Instant::now();
     let job = Arc::clone(&stored);
@@ -250,6 +260,9 @@ async fn converge(
             let phase = plan.status.phase.as_str();
             tracing::debug!(phase, waiting_on = ?plan.because, "{}", plan.status.message);
             extent = apply::apply(context, &job.owner, steps).await?; // client
+            context.memory.with(&job.owner.uid, |memory| {
+                memory.unfinished = extent == Extent::Partial;
+            });
         }
         if idle || ends || extent == Extent::Partial || round == ROUNDS_MAX {
             let wake = plan.wake.into_iter().chain(recheck_at).min();

@@ -1,5 +1,7 @@
 //! Writes: what the controller does when the API server refuses, conflicts, or does not answer.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::cluster::{Cluster, all_run, condition, launchers_succeed, mpi_job};
@@ -48,7 +50,7 @@ async fn c03_a_large_job_is_created_in_batches_beside_which_a_small_one_starts()
     const WORKERS: usize = 540;
     let mut cluster = Cluster::new(all_run);
     // An API server that takes its time, so that the order of requests is not chance.
-    let slow = Fault::Delay(std::time::Duration::from_millis(20));
+    let slow = Fault::Delay(Duration::from_millis(20));
     cluster.faults.inject("POST", usize::MAX, slow);
     cluster.start_operator();
     cluster.submit(large("large", WORKERS)).await;
@@ -67,6 +69,32 @@ async fn c03_a_large_job_is_created_in_batches_beside_which_a_small_one_starts()
     cluster.until("large", "Running").await;
     let pods = cluster.faults.calls("POST pods");
     assert_eq!(pods.len(), WORKERS + 2, "none was sent twice");
+}
+
+/// This operator looks at two jobs at once. One that has many pods to create must not keep its place until
+/// they exist.
+#[tokio::test(start_paused = true)]
+async fn c03_a_small_job_starts_beside_more_large_ones_than_are_looked_at_at_once() {
+    let mut cluster = Cluster::new(all_run);
+    let slow = Fault::Delay(Duration::from_millis(200));
+    cluster.faults.inject("POST pods", usize::MAX, slow);
+    for name in ["large-a", "large-b", "large-c"] {
+        cluster.submit(large(name, 400)).await;
+    }
+    cluster.start_operator();
+    let pods = || cluster.faults.calls("POST pods").len();
+    cluster
+        .until_met("the first workers", async || pods() > 40)
+        .await;
+    cluster.submit(mpi_job("small")).await;
+    let start = tokio::time::Instant::now();
+    cluster.until("small", "Running").await;
+    let took = start.elapsed();
+    let before = pods();
+    assert!(
+        before < 600,
+        "{before} pods came before the small job ran, in {took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

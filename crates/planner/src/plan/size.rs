@@ -10,9 +10,10 @@ use crate::render::identity::config_bytes;
 use crate::render::launcher::own_annotations_bytes;
 use crate::render::worker_pod::worker_pod_bytes;
 
-/// What the pods of one job may take in the API server's store, which is 2 to 8 GiB for a cluster: ten
-/// thousand workers of 50 KiB, or five hundred of 1 MiB.
-const PODS_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// What the pods of one job may have in all: ten thousand workers of 12 KiB, or 160 of 1 MiB. The API
+/// server stores them, and sends each of them at each change to everybody who watches pods. Others wait
+/// for their own pods meanwhile.
+const PODS_BYTES_MAX: u64 = 160 * 1024 * 1024;
 /// What Kubernetes allows for the data of a ConfigMap.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// What Kubernetes allows for all annotations of an object.

@@ -194,7 +194,7 @@ fn of_bytes(bytes: usize) -> impl Fn(u32) -> Job {
 
 #[test]
 fn s01_pods_that_would_fill_the_store_are_refused_at_once() {
-    let plenty = planner::plan(&site(of_bytes(48 * 1024)(WORKERS)));
+    let plenty = planner::plan(&site(of_bytes(12 * 1024)(WORKERS)));
     assert_eq!(
         plenty.status.phase,
         Phase::Preparing,
@@ -202,8 +202,8 @@ fn s01_pods_that_would_fill_the_store_are_refused_at_once() {
         plenty.status.message
     );
 
-    // 512 MiB, however many workers share them.
-    for (bytes, about) in [(1024 * 1024, 500..512), (256 * 1024, 2_000..2_048)] {
+    // 160 MiB, however many workers share them.
+    for (bytes, about) in [(1024 * 1024, 155..160), (256 * 1024, 620..640)] {
         let large = of_bytes(bytes);
         let message = planner::plan(&site(large(WORKERS))).status.message;
         let fits = named_in(&message);

@@ -87,7 +87,7 @@ fn c02_a_worker_is_known_by_its_name_as_we_spell_it() {
 
 #[test]
 fn c03_s01_a_plan_holds_one_pod_however_many_it_creates() {
-    const TEMPLATE_BYTES: usize = 40 * 1024;
+    const TEMPLATE_BYTES: usize = 10 * 1024;
     let large = job("demo").workers(10_000).with(|job| {
         let text = "x".repeat(TEMPLATE_BYTES);
         job.worker_role().template["metadata"] = json!({"annotations": {"about": text}});
