@@ -39,9 +39,9 @@ fn a_launcher_that_waits_for_its_workers_does_so_after_each_of_twenty_suspension
 }
 
 fn suspend_often(job: &MpiJob) -> Result<()> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let mut random = Random(since.as_nanos() as u64 | 1);
+    let mut random = Random::seeded()?;
     let seed = random.0;
+    println!("seed {seed}: MUSTER_SUSPEND_SEED={seed} repeats these moments");
     let fixture = new_fixture("often")?;
     let audit = Audit::from_now(&fixture.cluster)?;
     let history = History::start(&fixture)?;
@@ -232,6 +232,21 @@ fn version(event: &Value) -> u64 {
 struct Random(u64);
 
 impl Random {
+    /// By `MUSTER_SUSPEND_SEED`, or by the clock.
+    fn seeded() -> Result<Self> {
+        let seed = match std::env::var("MUSTER_SUSPEND_SEED") {
+            Ok(seed) => seed
+                .parse()
+                .context("MUSTER_SUSPEND_SEED is not a number")?,
+            Err(_) => {
+                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+                since.as_nanos() as u64
+            }
+        };
+        // Zero would stay zero.
+        Ok(Self(seed | 1))
+    }
+
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
