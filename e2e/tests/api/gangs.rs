@@ -107,6 +107,7 @@ fn follows(gang: &str, api_group: &str, version: &str, wanted: &Value) -> Result
     let definition = format!("{definitions}/{api_group}_podgroups.yaml");
     let apply = ["apply", "--server-side", "--filename", &definition];
     fixture.cluster.kubectl(&apply)?;
+    let _definition = Definition(&fixture, crd);
     wait_for("workers", TRIED_AGAIN_MAX, || {
         let workers = fixture.pods("pi", "worker")?;
         Ok((workers.len() == 2).then_some(()))
@@ -124,7 +125,17 @@ fn follows(gang: &str, api_group: &str, version: &str, wanted: &Value) -> Result
     fixture.edit("pi", &json!({"spec": {"runPolicy": {"suspend": true}}}))?;
     wait_for("the group to go", SOON, || {
         Ok(group(&fixture, &api)?.is_none().then_some(()))
-    })?;
-    // A cluster may be kept for another run.
-    fixture.api.delete(&format!("{CRDS}/{crd}"))
+    })
+}
+
+/// A definition that goes with this value, however the test ends: a cluster may be kept for another run.
+struct Definition<'a>(&'a ApiFixture, String);
+
+impl Drop for Definition<'_> {
+    fn drop(&mut self) {
+        let Self(fixture, name) = self;
+        if let Err(error) = fixture.api.delete(&format!("{CRDS}/{name}")) {
+            eprintln!("{error:#}");
+        }
+    }
 }
