@@ -3,6 +3,7 @@
 //! How findings look is decided in `lint/show.rs`.
 
 mod command_line;
+mod expectations;
 mod fields;
 mod show;
 mod variables;
@@ -16,6 +17,9 @@ use crate::yaml::{Document, Mark};
 
 pub(crate) use fields::nearest;
 pub(crate) use show::{as_json, as_text};
+
+/// More repeated keys than this would help nobody.
+const REPEATED_MAX: usize = 20;
 
 /// One thing to know about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +71,30 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Finding> {
     };
     let objects = documents.iter().flat_map(items);
     let mut findings: Vec<Finding> = objects.flat_map(|object| document(&object)).collect();
+    findings.extend(documents.iter().flat_map(repeated_keys));
     if documents.is_empty() {
         let message = format!("{} contains no object", manifest.name);
         findings.push(error("Empty", message, None));
     }
     findings.sort_by_key(|finding| (finding.mark, finding.severity));
     findings
+}
+
+/// kubectl takes the last of several equal keys, and says nothing.
+fn repeated_keys(document: &Document) -> Vec<Finding> {
+    let repeated = document.repeated().take(REPEATED_MAX);
+    repeated
+        .map(|(pointer, mark)| Finding {
+            severity: Severity::Warning,
+            label: "this one counts".to_owned(),
+            advice: "remove the other one".to_owned(),
+            ..error(
+                "DuplicateKey",
+                format!("{} is written twice", fields::dotted(pointer)),
+                Some(mark),
+            )
+        })
+        .collect()
 }
 
 /// A list's items, or the document itself.
@@ -195,6 +217,7 @@ fn job(document: &Document, dialect: &Api) -> Vec<Finding> {
         // While a field is misspelled, what follows from it is unknown.
         Some(Ok(job)) if findings.is_empty() => {
             findings.extend(command_line::check(document, &job));
+            findings.extend(expectations::check(document, &job));
             findings.extend(variables::check(document, &job));
         }
         Some(Ok(_)) | None => {}

@@ -85,6 +85,12 @@ impl Schema {
         self.kind() == "int-or-string" && pattern.contains("[KMGTPE]i") && !pattern.contains("null")
     }
 
+    /// What its text must match, unless it is an amount.
+    pub(crate) fn pattern(self) -> Option<&'static str> {
+        let pattern = self.0["pattern"].as_str()?;
+        (!self.is_quantity()).then_some(pattern)
+    }
+
     /// Whether null may be written.
     pub(crate) fn is_nullable(self) -> bool {
         self.0["nullable"] == true

@@ -22,6 +22,7 @@ pub(crate) struct Mark {
 pub(crate) struct Document {
     pub(crate) value: Value,
     marks: BTreeMap<String, Marks>,
+    repeated: Vec<(String, Mark)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,13 @@ pub(crate) struct Malformed {
 }
 
 impl Document {
+    /// Keys that their map has already, with their places. The last one counts.
+    pub(crate) fn repeated(&self) -> impl Iterator<Item = (&str, Mark)> {
+        self.repeated
+            .iter()
+            .map(|(pointer, mark)| (&**pointer, *mark))
+    }
+
     /// The key at a JSON pointer, or of the nearest thing around it that was written.
     pub(crate) fn key_mark(&self, pointer: &str) -> Option<Mark> {
         self.nearest(pointer)
@@ -64,7 +72,15 @@ impl Document {
         let alike = self.marks.range(pointer.to_owned()..);
         let alike = alike.take_while(|(place, _)| place.starts_with(pointer));
         let marks = alike.filter_map(below).collect();
-        Some(Self { value, marks })
+        let repeated = self.repeated.iter().filter_map(|(place, mark)| {
+            let rest = place.strip_prefix(pointer)?;
+            rest.starts_with('/').then(|| (rest.to_owned(), *mark))
+        });
+        Some(Self {
+            value,
+            marks,
+            repeated: repeated.collect(),
+        })
     }
 
     fn nearest(&self, pointer: &str) -> Option<&Marks> {
@@ -83,13 +99,18 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Document>, Malformed> {
     let options = serde_saphyr::options! {
         // `defaultMode: 0644` is octal.
         legacy_octal_numbers: true,
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
     };
     let nodes: Vec<Spanned<Node>> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(malformed)?;
     let documents = nodes.into_iter().map(|node| {
-        let mut marks = BTreeMap::new();
-        let value = placed(node, None, String::new(), &mut marks);
-        Document { value, marks }
+        let mut places = Places::default();
+        let value = places.placed(node, None, String::new());
+        Document {
+            value,
+            marks: places.marks,
+            repeated: places.repeated,
+        }
     });
     Ok(documents
         .filter(|document| !document.value.is_null())
@@ -121,32 +142,39 @@ fn mark(location: &Location) -> Mark {
     }
 }
 
-fn placed(
-    node: Spanned<Node>,
-    key: Option<Mark>,
-    pointer: String,
-    marks: &mut BTreeMap<String, Marks>,
-) -> Value {
-    let value = match node.value {
-        Node::Scalar(value) => value,
-        Node::List(items) => {
-            let items = items.into_iter().enumerate();
-            let item = |(index, item)| placed(item, None, format!("{pointer}/{index}"), marks);
-            Value::Array(items.map(item).collect())
-        }
-        Node::Map(entries) => {
-            let mut map = Map::new();
-            for (name, value) in entries {
-                let below = format!("{pointer}/{}", escaped(&name.value));
-                let key = mark(&name.referenced);
-                map.insert(name.value, placed(value, Some(key), below, marks));
+/// What is known of the places of a document, so far.
+#[derive(Default)]
+struct Places {
+    marks: BTreeMap<String, Marks>,
+    repeated: Vec<(String, Mark)>,
+}
+
+impl Places {
+    fn placed(&mut self, node: Spanned<Node>, key: Option<Mark>, pointer: String) -> Value {
+        let value = match node.value {
+            Node::Scalar(value) => value,
+            Node::List(items) => {
+                let items = items.into_iter().enumerate();
+                let item = |(index, item)| self.placed(item, None, format!("{pointer}/{index}"));
+                Value::Array(items.map(item).collect())
             }
-            Value::Object(map)
-        }
-    };
-    let place = mark(&node.referenced);
-    marks.insert(pointer, Marks { key, value: place });
-    value
+            Node::Map(entries) => {
+                let mut map = Map::new();
+                for (name, value) in entries {
+                    let below = format!("{pointer}/{}", escaped(&name.value));
+                    let key = mark(&name.referenced);
+                    if map.contains_key(&name.value) {
+                        self.repeated.push((below.clone(), key));
+                    }
+                    map.insert(name.value, self.placed(value, Some(key), below));
+                }
+                Value::Object(map)
+            }
+        };
+        let place = mark(&node.referenced);
+        self.marks.insert(pointer, Marks { key, value: place });
+        value
+    }
 }
 
 /// A key as a step of a JSON pointer.
@@ -280,7 +308,20 @@ mod tests {
         let error = documents("a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
         assert!(error.mark.is_some_and(|mark| mark.line >= 2), "{error:?}");
         assert!(!error.message.contains(" at line "), "{error:?}");
-        let twice = documents("a: 1\na: 2\n").unwrap_err();
-        assert_eq!(twice.mark.map(|mark| mark.line), Some(2), "{twice:?}");
+    }
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts_as_for_kubectl() {
+        let documents =
+            documents("a: 1\nb: {c: &x {k: 1}, c: 2}\na: 3\n---\nd: {<<: {k: 1}, k: 2}\n");
+        let documents = documents.unwrap();
+        let first = &documents[0];
+        assert_eq!(first.value["a"], 3);
+        assert_eq!(first.value["b"]["c"], 2);
+        let repeated: Vec<_> = first.repeated().map(|(at, mark)| (at, mark.line)).collect();
+        assert_eq!(repeated, [("/b/c", 2), ("/a", 3)]);
+        // What is merged in gives way to what is written.
+        assert_eq!(documents[1].value["d"]["k"], 2);
+        assert_eq!(documents[1].repeated().count(), 0);
     }
 }

@@ -2,6 +2,7 @@
 //! which name was probably meant, or which place.
 
 use quantity::Quantity;
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{Finding, error};
@@ -69,6 +70,17 @@ impl Walk<'_> {
                 let mut finding = error("Invalid", message, mark);
                 finding.label = "a number with a unit such as m, k, M, G, Ki, Mi or Gi".to_owned();
                 self.findings.push(finding);
+            }
+            Value::String(text) => {
+                if let Some(pattern) = schema.pattern().filter(|pattern| !matches(pattern, text)) {
+                    let message = format!(
+                        "{} must match {pattern}, not {}",
+                        dotted(pointer),
+                        shown(value)
+                    );
+                    let mark = self.document.value_mark(pointer);
+                    self.findings.push(error("Invalid", message, mark));
+                }
             }
             Value::Object(map) if !schema.takes_anything() => {
                 self.missing(map, schema, pointer);
@@ -204,6 +216,11 @@ fn elsewhere(pointer: &str) -> Option<String> {
     })
 }
 
+/// As the API server sees it; what it could not have compiled, it would not have taken.
+fn matches(pattern: &str, text: &str) -> bool {
+    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}
+
 fn fits(value: &Value, schema: Schema) -> bool {
     match schema.kind() {
         "string" => value.is_string(),
@@ -240,7 +257,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// `/spec/containers/0/name` as `spec.containers[0].name`.
-fn dotted(pointer: &str) -> String {
+pub(super) fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
         let part = part.replace("~1", "/").replace("~0", "~");

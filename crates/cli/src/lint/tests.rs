@@ -306,3 +306,138 @@ fn m12_nothing_of_a_hostile_file_is_obeyed_or_repeated_whole() {
     let text = shown("metadata:\n  name: {{ .Release.Name }}-job\n");
     assert!(text.contains("helm template"), "{text}");
 }
+
+fn reasons(text: &str) -> Vec<&'static str> {
+    let findings = check(&manifest(text));
+    findings.iter().map(|finding| finding.reason).collect()
+}
+
+/// `GOOD` with another command for its launcher.
+fn launched(command: &str) -> String {
+    GOOD.replace("[mpirun, -np, '4', pi]", command)
+}
+
+#[test]
+fn m06_only_what_mpirun_is_asked_for_counts() {
+    for (command, expected) in [
+        ("[mpirun, all_reduce_perf, -n, '100']", &[][..]),
+        ("[mpirun, -np, '4', all_reduce_perf, -n, '100']", &[]),
+        ("[mpirun, --unknown, what, -np, '100', pi]", &[]),
+        (
+            "[mpirun, --mca, rmaps_base_oversubscribe, '1', -np, '16', pi]",
+            &[],
+        ),
+        ("[mpirun, --map-by, ':OVERSUBSCRIBE', -np, '16', pi]", &[]),
+        (
+            "[mpirun, -x, A, --mca, btl, tcp, -np, '16', pi]",
+            &["NotEnoughSlots"],
+        ),
+        (
+            "[bash, -c, 'cd /x && exec mpirun -np 16 pi']",
+            &["NotEnoughSlots"],
+        ),
+        (
+            "[sh, -c, \"A=1 mpirun -x B \\\\\\n -np 16 pi\"]",
+            &["NotEnoughSlots"],
+        ),
+        ("[sh, -c, 'mpirun -np $RANKS pi']", &[]),
+        ("[sh, -c, '# mpirun -np 16 pi']", &[]),
+        ("[sh, -c, 'mpirun -np 16 a; mpirun -np 16 b']", &[]),
+        ("[sh, -c, 'echo mpirun -np 16']", &[]),
+    ] {
+        assert_eq!(reasons(&launched(command)), expected, "{command}");
+    }
+    // A shell decides whether it comes to that.
+    assert!(!has_errors(&check(&manifest(&launched(
+        "[sh, -c, 'mpirun -np 16 pi']"
+    )))));
+    let variable = launched(
+        "[mpirun, -np, '16', pi]\n            env: [{name: OMPI_MCA_rmaps_base_oversubscribe, value: '1'}]",
+    );
+    assert_eq!(reasons(&variable), [""; 0]);
+    let one_more = shown(&launched("[mpirun, -np, '6', pi]"));
+    assert!(one_more.contains("runLauncherAsWorker: true"), "{one_more}");
+}
+
+#[test]
+fn m09_workers_without_a_rank_are_a_warning() {
+    let text = shown(&launched("[mpirun, -np, '2', pi]"));
+    assert!(
+        text.starts_with("warning[IdleWorkers]: 1 of 2 hosts get no rank"),
+        "{text}"
+    );
+    for spread in [
+        "[mpirun, -np, '2', -N, '1', pi]",
+        "[mpirun, -np, '2', --map-by, node, pi]",
+    ] {
+        assert_eq!(reasons(&launched(spread)), [""; 0], "{spread}");
+    }
+}
+
+#[test]
+fn m09_a_job_that_runs_otherwise_than_written_is_a_warning() {
+    let worker = "          - name: worker\n            image: img\n";
+    let with = |more: &str| GOOD.replace(worker, &format!("{worker}{more}"));
+    let pod = |more: &str| {
+        let begin = "          containers:\n          - name: launcher";
+        GOOD.replace(begin, &format!("{more}{begin}"))
+    };
+    for (text, expected) in [
+        (
+            pod("          restartPolicy: OnFailure\n"),
+            "OverriddenByReplica",
+        ),
+        (with("            command: [sleep, infinity]\n"), "NoSshd"),
+        (
+            with("            volumeMounts: [{name: data, mountPath: /data}]\n"),
+            "MountWithoutVolume",
+        ),
+        (
+            pod("          securityContext: {runAsUser: 1000}\n"),
+            "KeysInRootsHome",
+        ),
+    ] {
+        assert_eq!(reasons(&text), [expected], "{text}");
+        assert!(!has_errors(&check(&manifest(&text))), "the job runs");
+    }
+    let gpus = with("            resources: {limits: {nvidia.com/gpu: 2}}\n");
+    assert_eq!(reasons(&gpus), [""; 0], "slots are written");
+    let unset = gpus
+        .replace("  slotsPerWorker: 2\n", "")
+        .replace("'4'", "'2'");
+    assert_eq!(reasons(&unset), ["SlotsUnset"]);
+    for harmless in [
+        pod("          restartPolicy: Never\n"),
+        with("            command: [/usr/sbin/sshd, -De]\n"),
+        with("            volumeMounts: [{name: mpi-job-config, mountPath: /etc/other}]\n"),
+        with("            command: [sleep, infinity]\n").replace(
+            "spec:\n  slots",
+            "spec:\n  muster: {transport: Agent}\n  slots",
+        ),
+    ] {
+        assert_eq!(reasons(&harmless), [""; 0], "{harmless}");
+    }
+}
+
+#[test]
+fn a_key_that_is_written_twice_is_a_warning_and_the_last_one_counts() {
+    let text = GOOD.replace(
+        "  slotsPerWorker: 2\n",
+        "  slotsPerWorker: 1\n  slotsPerWorker: 2\n",
+    );
+    let said = shown(&text);
+    assert!(
+        said.starts_with("warning[DuplicateKey]: spec.slotsPerWorker is written twice"),
+        "{said}"
+    );
+    assert!(said.contains("job.yaml:7:3"), "{said}");
+    assert!(!has_errors(&check(&manifest(&text))));
+}
+
+#[test]
+fn m04_texts_that_no_pattern_of_the_definition_allows_are_refused() {
+    let text = "apiVersion: muster.dev/v1alpha1\nkind: OpenMPI\nmetadata: {name: a}\nspec:\n  image: i\n  \
+                secret: s\n  runAsUser: root\n";
+    let said = shown(text);
+    assert!(said.contains("spec.runAsUser must match"), "{said}");
+}

@@ -1,0 +1,192 @@
+//! Warns where a job will run otherwise than its author seems to think: a policy that another one overrides, workers
+//! that nobody can log in to, a mount of nothing, GPUs without ranks. Says nothing about what it cannot know.
+
+use contract::files::{CONFIG_VOLUME, SSH_VOLUME};
+use planner::Job;
+use planner::job::{Access, Workers};
+use serde_json::Value;
+
+use super::{Finding, Severity, error, text_at};
+use crate::yaml::{Document, escaped};
+
+const REPLICAS: &str = "/spec/mpiReplicaSpecs";
+/// Programs that are certainly no sshd.
+const IDLERS: [&str; 5] = ["sleep", "tail", "cat", "python", "python3"];
+/// Volumes that muster adds.
+const OUR_VOLUMES: [&str; 2] = [CONFIG_VOLUME, SSH_VOLUME];
+const GPU: &str = "nvidia.com/gpu";
+
+pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
+    if !document
+        .value
+        .pointer(REPLICAS)
+        .is_some_and(Value::is_object)
+    {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for role in ["Launcher", "Worker"] {
+        findings.extend(overridden_policy(document, role));
+        findings.extend(mounts_of_nothing(document, role));
+    }
+    if is_by_ssh(job) {
+        findings.extend(no_sshd(document));
+        findings.extend(foreign_home(document));
+    }
+    findings.extend(gpus_without_ranks(document));
+    findings
+}
+
+/// The pods have the policy of the replica, whatever their template says.
+fn overridden_policy(document: &Document, role: &str) -> Option<Finding> {
+    let replica = format!("{REPLICAS}/{role}");
+    let at = format!("{replica}/template/spec/restartPolicy");
+    let said = text_at(&document.value, &at);
+    let counts = match text_at(&document.value, &format!("{replica}/restartPolicy")) {
+        "" => "Never",
+        counts => counts,
+    };
+    // What this policy becomes depends on the exit code.
+    if said.is_empty() || said == counts || counts == "ExitCode" {
+        return None;
+    }
+    let mut finding = warning(
+        "OverriddenByReplica",
+        format!("the pods get restartPolicy {counts}, not {said}"),
+        document,
+        &at,
+    );
+    finding.label = format!("{role}.restartPolicy counts");
+    finding.advice = format!("write restartPolicy beside {role}.template, or remove it here");
+    Some(finding)
+}
+
+fn containers(document: &Document, role: &str) -> Vec<String> {
+    let spec = format!("{REPLICAS}/{role}/template/spec");
+    let lists = ["containers", "initContainers"].into_iter();
+    let lists = lists.flat_map(|list| {
+        let list = format!("{spec}/{list}");
+        let count = document
+            .value
+            .pointer(&list)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
+        (0..count).map(move |index| format!("{list}/{index}"))
+    });
+    lists.collect()
+}
+
+/// The API server refuses the pod, and not the job.
+fn mounts_of_nothing(document: &Document, role: &str) -> Vec<Finding> {
+    let object = &document.value;
+    let volumes = object.pointer(&format!("{REPLICAS}/{role}/template/spec/volumes"));
+    let volumes: Vec<&str> = volumes
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume["name"].as_str())
+        .collect();
+    let mut findings = Vec::new();
+    for container in containers(document, role) {
+        let mounts = object.pointer(&format!("{container}/volumeMounts"));
+        let count = mounts.and_then(Value::as_array).map_or(0, Vec::len);
+        for index in 0..count {
+            let at = format!("{container}/volumeMounts/{index}/name");
+            let name = text_at(object, &at);
+            if name.is_empty() || volumes.contains(&name) || OUR_VOLUMES.contains(&name) {
+                continue;
+            }
+            let message = format!("no volume of the pod is called {name}");
+            let mut finding = warning("MountWithoutVolume", message, document, &at);
+            finding.advice = format!("add it to {role}.template.spec.volumes");
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// mpirun logs in to workers that run no sshd.
+fn no_sshd(document: &Document) -> Option<Finding> {
+    let container = format!("{REPLICAS}/Worker/template/spec/containers/0");
+    let words = ["command", "args"].into_iter().flat_map(|list| {
+        let list = document.value.pointer(&format!("{container}/{list}"));
+        list.and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    });
+    let words: Vec<&str> = words.collect();
+    let program = words.first()?.rsplit('/').next().unwrap_or_default();
+    if !IDLERS.contains(&program) || words.iter().any(|word| word.contains("ssh")) {
+        return None;
+    }
+    let at = format!("{container}/command");
+    let message =
+        format!("the workers run {program} and no sshd, so mpirun cannot start ranks there");
+    let mut finding = warning("NoSshd", message, document, &at);
+    finding.label = "transport SSH needs sshd here".to_owned();
+    finding.advice = "remove the command, or set spec.muster.transport: Agent".to_owned();
+    Some(finding)
+}
+
+/// An ordinary user does not look for keys in root's home.
+fn foreign_home(document: &Document) -> Option<Finding> {
+    let object = &document.value;
+    if !text_at(object, "/spec/sshAuthMountPath").is_empty() {
+        return None;
+    }
+    let spec = format!("{REPLICAS}/Launcher/template/spec");
+    let places = [
+        format!("{spec}/containers/0/securityContext"),
+        format!("{spec}/securityContext"),
+    ];
+    let user = |place: &String| {
+        let at = format!("{place}/runAsUser");
+        Some((object.pointer(&at)?.as_u64()?, at))
+    };
+    let (user, at) = places.iter().find_map(user)?;
+    if user == 0 {
+        return None;
+    }
+    let message = format!("the launcher runs as user {user}, and its keys are in /root/.ssh");
+    let mut finding = warning("KeysInRootsHome", message, document, &at);
+    finding.advice = "set spec.sshAuthMountPath to the .ssh directory of that user".to_owned();
+    Some(finding)
+}
+
+/// One rank for each worker, although it has several GPUs.
+fn gpus_without_ranks(document: &Document) -> Option<Finding> {
+    let object = &document.value;
+    if object
+        .pointer("/spec/slotsPerWorker")
+        .is_some_and(|slots| !slots.is_null())
+    {
+        return None;
+    }
+    let container = format!("{REPLICAS}/Worker/template/spec/containers/0");
+    let at = format!("{container}/resources/limits/{}", escaped(GPU));
+    let gpus = match object.pointer(&at)? {
+        Value::String(text) => text.parse().ok()?,
+        number => number.as_u64()?,
+    };
+    if gpus < 2 {
+        return None;
+    }
+    let message =
+        format!("each worker has {gpus} GPUs and one slot, because slotsPerWorker is not set");
+    let mut finding = warning("SlotsUnset", message, document, &at);
+    finding.advice = format!("set slotsPerWorker: {gpus} if each rank uses one GPU");
+    Some(finding)
+}
+
+fn is_by_ssh(job: &Job) -> bool {
+    let by_ssh = |access: &Access| matches!(access, Access::Ssh(_) | Access::SiteDefault(_));
+    matches!(&job.workers, Workers::Pods(pods) if by_ssh(&pods.access))
+}
+
+fn warning(reason: &'static str, message: String, document: &Document, at: &str) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        ..error(reason, message, document.value_mark(at))
+    }
+}
