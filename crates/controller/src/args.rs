@@ -32,6 +32,8 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "vmodule",
 ];
 const BOOLEANS_WITHOUT_EFFECT: usize = 7;
+/// Of `--gang-scheduling`: what is found in the cluster.
+const AUTO: &str = "Auto";
 /// Where Kubernetes tells a pod the namespace that it runs in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Passes mostly wait for the network, so many run at once.
@@ -81,6 +83,7 @@ impl Settings {
             namespace = self.scope.namespace.as_deref().unwrap_or("(all)"),
             lock_namespace = self.lock_namespace,
             gang = ?self.scope.site.gang,
+            gang_is_auto = self.scope.site.gang_is_auto,
             cluster_domain = self.scope.site.cluster_domain,
             agent_image = self.scope.site.agent_image.as_deref().unwrap_or("(none)"),
             transport = self.scope.site.transport.as_str(),
@@ -123,8 +126,9 @@ struct Flags {
     /// Port of /metrics; 0 is off
     #[arg(long = "monitoring-port", default_value_t = 0)]
     monitoring_port: u16,
-    /// Gang scheduler: volcano, or the scheduler name of a coscheduling plugin; none when empty
-    #[arg(long = "gang-scheduling", default_value = "")]
+    /// Gang scheduler: volcano, or the scheduler name of a coscheduling plugin; none when empty. Auto: the
+    /// first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves
+    #[arg(long = "gang-scheduling", default_value = "", value_parser = gang_scheduling)]
     gang_scheduling: String,
     /// Namespace of the Lease that operators elect their leader by
     #[arg(long = "lock-namespace", default_value = OPERATOR_NAME)]
@@ -185,7 +189,7 @@ fn read(
     let variable = |name| environment(name).filter(|value| !value.is_empty());
     let namespace = flags.namespace.or_else(|| variable("KUBEFLOW_NAMESPACE"));
     let gang = match flags.gang_scheduling.as_str() {
-        "" => None,
+        "" | AUTO => None,
         "volcano" => Some(GangScheduler::Volcano),
         scheduler => Some(GangScheduler::SchedulerPlugins(scheduler.to_owned())),
     };
@@ -204,6 +208,8 @@ fn read(
             site: Site {
                 cluster_domain: flags.cluster_domain,
                 gang,
+                gang_is_auto: flags.gang_scheduling == AUTO,
+                found_gang: None,
                 agent_image: Some(flags.agent_image).filter(|image| !image.is_empty()),
                 transport: match flags.default_transport.as_str() {
                     "Agent" => Transport::Agent,
@@ -237,6 +243,23 @@ fn two_dashes(argument: String) -> String {
         },
         _ => argument,
     }
+}
+
+/// Any name may be that of a scheduler. The words of `spec.muster.gang` hardly are.
+fn gang_scheduling(word: &str) -> Result<String, String> {
+    let instead = match word {
+        "Volcano" => "write `volcano`",
+        "SchedulerPlugins" => {
+            "write the schedulerName of the coscheduling plugin, which is \
+             `scheduler-plugins-scheduler` unless somebody changed it"
+        }
+        "None" => "leave the flag out",
+        "Native" | "T9k" => "set spec.muster.gang in the jobs, or write `Auto`",
+        _ => return Ok(word.to_owned()),
+    };
+    Err(format!(
+        "{word} is a word of spec.muster.gang, not of this flag: {instead}"
+    ))
 }
 
 /// The booleans of Go's flag package.
@@ -389,6 +412,31 @@ mod tests {
             gang,
             Some(GangScheduler::SchedulerPlugins("my-scheduler".to_owned()))
         );
+    }
+
+    #[test]
+    fn a_gang_scheduler_may_be_left_to_be_found() {
+        let site = settings(&["--gang-scheduling=Auto"], &[]).scope.site;
+        assert_eq!((site.gang, site.gang_is_auto), (None, true));
+        assert!(!settings(&[], &[]).scope.site.gang_is_auto);
+    }
+
+    #[test]
+    fn words_of_the_jobs_are_no_scheduler_names() {
+        for (word, advice) in [
+            ("Volcano", "write `volcano`"),
+            ("SchedulerPlugins", "scheduler-plugins-scheduler"),
+            ("None", "leave the flag out"),
+            ("Native", "spec.muster.gang"),
+            ("T9k", "spec.muster.gang"),
+        ] {
+            let flag = format!("--gang-scheduling={word}");
+            let arguments = ["muster-operator".to_owned(), flag];
+            let error = read(arguments, |_| None, None).expect_err("not a scheduler");
+            let said = error.to_string();
+            assert!(said.contains(advice), "{said}");
+            assert_eq!(error.exit_code(), 2);
+        }
     }
 
     #[test]

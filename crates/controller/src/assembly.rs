@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::context::Context;
 use crate::dropped::Dropped;
 use crate::fair_turns::FairTurns;
+use crate::gang_apis::GangApis;
 use crate::large_jobs::LargeJobs;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -74,6 +75,7 @@ impl Assembly {
             pending: Arc::clone(&pending),
             metrics: Arc::clone(metrics),
             priorities: Priorities::default(),
+            gang_apis: GangApis::default(),
             turns: Arc::clone(&turns),
             watch_lag_max: WATCH_LAG_MAX,
             dropped: Dropped::default(),

@@ -14,6 +14,7 @@ use crate::api::{Api, Target};
 use crate::cache::Cache;
 use crate::dropped::Dropped;
 use crate::fair_turns::FairTurns;
+use crate::gang_apis::GangApis;
 use crate::large_jobs::LargeJobs;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) pending: Arc<PendingJobs>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) priorities: Priorities,
+    pub(crate) gang_apis: GangApis,
     /// Shared by all controllers: their jobs have one API server.
     pub(crate) turns: Arc<FairTurns>,
     /// How far the watch may lag behind our own writes before we ask the API server.

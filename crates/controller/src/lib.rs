@@ -22,6 +22,8 @@ mod error;
 mod event_loop;
 mod events;
 mod fair_turns;
+mod found_gang;
+mod gang_apis;
 mod job_texts;
 mod key_secret;
 mod keys;

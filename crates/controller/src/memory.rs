@@ -8,6 +8,7 @@ use std::time::Duration;
 use dialects::Event;
 use jiff::Timestamp;
 use planner::observed::{Pod, Refusal};
+use planner::site::GangApi;
 use planner::{KeyRecord, Kind, more_hopeful_cause, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -65,6 +66,8 @@ pub(crate) struct JobMemory {
     pub(crate) launcher_looked_up: bool,
     /// The generation whose status the API server rejects, so that only events report it.
     pub(crate) status_rejected_generation: Option<i64>,
+    /// Which gang scheduler was found for it, while it keeps that one.
+    pub(crate) found_gang: Option<Option<GangApi>>,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
     /// The last pass had more to do than one pass does.

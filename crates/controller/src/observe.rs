@@ -10,11 +10,13 @@ use planner::observed::{
     AccountSlots, Key, LauncherJob, NetworkPolicyState, Observed, Pod, PodGroup, ServiceState,
     Slot, WorkerSet,
 };
+use planner::site::Site;
 use planner::{Action, Job, Kind, Recorded};
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::found_gang;
 use crate::key_secret::key_secret;
 use crate::lookup::{Found, Lookup};
 use crate::memory::JobMemory;
@@ -44,10 +46,12 @@ pub(crate) async fn observe(
         owner: &job.owner,
     };
     let key = key_secret(lookup, job, &recorded).await?;
-    let priorities = priorities(context, job).await;
+    let site = found_gang::site(lookup, job, &recorded).await?;
+    let priorities = priorities(context, &site, job).await;
     let now = context.now();
     let mut names = NameLookup {
         context,
+        site: &site,
         owner: &job.owner,
         now,
         retry_at: Vec::new(),
@@ -82,7 +86,7 @@ pub(crate) async fn observe(
     });
     let observed = Observed {
         now,
-        site: context.site.clone(),
+        site,
         recorded,
         launcher_pods,
         workers,
@@ -202,9 +206,9 @@ async fn find_launcher_pod(
 }
 
 /// Values of the priority classes that the templates name. Only gang schedulers need them.
-async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
+async fn priorities(context: &Context, site: &Site, job: &Job) -> BTreeMap<String, i32> {
     let mut values = BTreeMap::new();
-    if job.gang_scheduler(&context.site).is_none() {
+    if job.gang_scheduler(site).is_none() {
         return values;
     }
     for role in [&job.launcher.role, job.workers.role()] {
@@ -224,6 +228,7 @@ async fn priorities(context: &Context, job: &Job) -> BTreeMap<String, i32> {
 /// The names that a job needs, and who holds them.
 struct NameLookup<'a> {
     context: &'a Context,
+    site: &'a Site,
     owner: &'a Owner,
     now: Timestamp,
     retry_at: Vec<Timestamp>,
@@ -248,7 +253,7 @@ impl NameLookup<'_> {
     }
 
     fn pod_group(&mut self, job: &Job) -> Slot<PodGroup> {
-        match job.gang_scheduler(&self.context.site) {
+        match job.gang_scheduler(self.site) {
             None => Slot::Absent,
             Some(scheduler) => {
                 let kind = Kind::PodGroup(scheduler.api());

@@ -2,7 +2,7 @@
 //! are in the dialects.
 
 use planner::job::{GangChoice, Login};
-use planner::site::{GangScheduler, Transport};
+use planner::site::{GangApi, Transport};
 
 use crate::FieldError;
 use crate::field::Literal::EmptyObject;
@@ -20,7 +20,7 @@ pub(crate) const FIELDS: &[Field] = fields! {
     Honoured "spec.muster.gate": SWITCH, r#""Off""#
         => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
     Honoured "spec.muster.gang": TEXT.one_of(&GANGS), r#""Native""#
-        => "Who places all pods of the job at once, or none of them. None: nobody. Native: Kubernetes 1.37 or newer with the feature gate GenericWorkload. Volcano, SchedulerPlugins, T9k: that scheduler. If not set, what the operator's flag --gang-scheduling names.";
+        => "Who places all pods of the job at once, or none of them. None: nobody. Auto: the first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves, or nobody. Native: Kubernetes 1.37 or newer with the feature gate GenericWorkload. Volcano, SchedulerPlugins, T9k: that scheduler. If not set, what the operator's flag --gang-scheduling names.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
@@ -32,9 +32,14 @@ pub(crate) const FIELDS: &[Field] = fields! {
 };
 
 /// `gang`, spelled as users know the schedulers.
-const GANGS: [&str; 5] = ["None", "Native", "Volcano", "SchedulerPlugins", "T9k"];
-/// What the scheduler with the coscheduling plugin is called where nobody has renamed it.
-const PLUGINS_SCHEDULER: &str = "scheduler-plugins-scheduler";
+const GANGS: [&str; 6] = [
+    "None",
+    "Auto",
+    "Native",
+    "Volcano",
+    "SchedulerPlugins",
+    "T9k",
+];
 /// `transport`. What it means where it is absent differs between APIs.
 pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
 const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
@@ -87,15 +92,16 @@ impl Muster {
 
     /// Who places the pods together, if the job sets it.
     pub(crate) fn gang(&self) -> GangChoice {
-        let scheduler = match self.gang.as_str() {
+        let api = match self.gang.as_str() {
             "None" => return GangChoice::Nobody,
-            "Native" => GangScheduler::Native,
-            "Volcano" => GangScheduler::Volcano,
-            "SchedulerPlugins" => GangScheduler::SchedulerPlugins(PLUGINS_SCHEDULER.to_owned()),
-            "T9k" => GangScheduler::T9k,
+            "Auto" => return GangChoice::Found,
+            "Native" => GangApi::Native,
+            "Volcano" => GangApi::Volcano,
+            "SchedulerPlugins" => GangApi::SchedulerPlugins,
+            "T9k" => GangApi::T9k,
             _ => return GangChoice::Site,
         };
-        GangChoice::Scheduler(scheduler)
+        GangChoice::Scheduler(api.usual_scheduler())
     }
 
     /// How long the job may take until its program starts.

@@ -123,6 +123,8 @@ pub enum GangChoice {
     Site,
     /// Nobody, whatever the site has.
     Nobody,
+    /// Whoever is found in the cluster, if anybody is.
+    Found,
     /// This one.
     Scheduler(GangScheduler),
 }
@@ -185,24 +187,39 @@ impl Job {
         self.lifecycle.end == End::OnDeletion
     }
 
-    /// Who places the pods together, if anybody does. The controller of a StatefulSet knows no gangs, and
-    /// one machine that takes every pod needs none.
+    /// Its pods could be placed together. The controller of a StatefulSet knows no gangs, and one machine
+    /// that takes every pod needs none.
+    fn may_be_gang(&self, site: &Site) -> bool {
+        site.machine_cores.is_none() && matches!(self.workers, Workers::Pods(_))
+    }
+
+    /// Whoever places its pods together must be found in the cluster.
+    pub fn takes_found_gang(&self, site: &Site) -> bool {
+        let takes = match self.gang.scheduler {
+            GangChoice::Found => true,
+            GangChoice::Site => site.gang_is_auto,
+            GangChoice::Nobody | GangChoice::Scheduler(_) => false,
+        };
+        takes && self.may_be_gang(site)
+    }
+
+    /// Who places the pods together, if anybody does.
     pub fn gang_scheduler<'a>(&'a self, site: &'a Site) -> Option<&'a GangScheduler> {
-        if site.machine_cores.is_some() {
+        if !self.may_be_gang(site) {
             return None;
         }
-        match &self.workers {
-            Workers::StatefulSet(_) => None,
-            Workers::Pods(_) => match (&self.gang.scheduler, &site.gang) {
-                (GangChoice::Nobody, _) => None,
-                (GangChoice::Site, of_site) => of_site.as_ref(),
-                // The site knows what its scheduler is called.
-                (
-                    GangChoice::Scheduler(GangScheduler::SchedulerPlugins(_)),
-                    Some(of_site @ GangScheduler::SchedulerPlugins(_)),
-                ) => Some(of_site),
-                (GangChoice::Scheduler(scheduler), _) => Some(scheduler),
-            },
+        if self.takes_found_gang(site) {
+            return site.found_gang.as_ref();
+        }
+        match (&self.gang.scheduler, &site.gang) {
+            (GangChoice::Nobody | GangChoice::Found, _) => None,
+            (GangChoice::Site, of_site) => of_site.as_ref(),
+            // The site knows what its scheduler is called.
+            (
+                GangChoice::Scheduler(GangScheduler::SchedulerPlugins(_)),
+                Some(of_site @ GangScheduler::SchedulerPlugins(_)),
+            ) => Some(of_site),
+            (GangChoice::Scheduler(scheduler), _) => Some(scheduler),
         }
     }
 

@@ -7,6 +7,10 @@ pub struct Site {
     pub cluster_domain: String,
     /// The gang scheduler, if there is one.
     pub gang: Option<GangScheduler>,
+    /// A job that names no gang scheduler gets the one that is found.
+    pub gang_is_auto: bool,
+    /// The gang scheduler that was found for this job, if it takes what is found.
+    pub found_gang: Option<GangScheduler>,
     /// Image with muster's agent; without one there is no gate, and no transport but SSH.
     pub agent_image: Option<String>,
     /// How mpirun reaches the workers of a job that does not say.
@@ -45,6 +49,9 @@ impl GangScheduler {
     }
 }
 
+/// What the scheduler with the coscheduling plugin is called where nobody has renamed it.
+const PLUGINS_SCHEDULER: &str = "scheduler-plugins-scheduler";
+
 /// An API with PodGroups; each has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GangApi {
@@ -59,6 +66,25 @@ pub enum GangApi {
 }
 
 impl GangApi {
+    /// All of them. A job that takes what is found takes the first that the cluster serves. That of
+    /// Kubernetes comes first: it places all other pods too, so no two schedulers compete for a node.
+    pub const BY_PREFERENCE: [Self; 4] = [
+        Self::Native,
+        Self::Volcano,
+        Self::SchedulerPlugins,
+        Self::T9k,
+    ];
+
+    /// Who reads its groups, where nobody has renamed it.
+    pub fn usual_scheduler(self) -> GangScheduler {
+        match self {
+            Self::Volcano => GangScheduler::Volcano,
+            Self::SchedulerPlugins => GangScheduler::SchedulerPlugins(PLUGINS_SCHEDULER.to_owned()),
+            Self::T9k => GangScheduler::T9k,
+            Self::Native => GangScheduler::Native,
+        }
+    }
+
     /// Group and version.
     pub const fn group_version(self) -> (&'static str, &'static str) {
         match self {

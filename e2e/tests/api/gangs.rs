@@ -64,6 +64,29 @@ fn a_native_gang_follows_its_job() -> Result<()> {
     Ok(())
 }
 
+/// Others install and remove other gang APIs meanwhile, and Kubernetes' own comes before them.
+#[test]
+fn a_job_gets_the_gang_scheduler_that_is_found_and_keeps_it() -> Result<()> {
+    const API: &str = "scheduling.k8s.io/v1beta1";
+    let fixture = new_fixture("auto")?;
+    let operator = fixture.operator()?;
+    fixture.submit(&in_gang("Auto"))?;
+    fixture.await_pods("pi", "worker", 2)?;
+    let first = group(&fixture, API)?.context("pods without a group")?;
+
+    drop(operator);
+    let _operator = fixture.operator()?;
+    let workers = json!({"mpiReplicaSpecs": {"Worker": {"replicas": 3}}});
+    fixture.edit("pi", &json!({"spec": workers}))?;
+    for pod in fixture.await_pods("pi", "worker", 3)? {
+        let link = &pod["spec"]["schedulingGroup"]["podGroupName"];
+        ensure!(link == "pi", "{}", pod["spec"]);
+    }
+    let same = group(&fixture, API)?.context("the group is gone")?;
+    ensure!(uid(&same) == uid(&first), "another group");
+    Ok(())
+}
+
 #[test]
 fn volcano_accepts_the_group_of_a_job_that_waited_for_it() -> Result<()> {
     let wanted = json!({"minMember": 2, "queue": "jobs", "priorityClassName": "system-node-critical",

@@ -143,6 +143,34 @@ fn pods_wait_until_the_group_of_the_last_run_has_gone() {
 }
 
 #[test]
+fn what_is_found_counts_only_for_jobs_that_take_it() {
+    let scheduler = |choice: GangChoice, auto: bool, found: Option<GangScheduler>| {
+        let demo = job("demo").workers(1);
+        let demo = demo.with(|job| job.gang.scheduler = choice);
+        let world = world(demo).with(|world| {
+            world.site.gang_is_auto = auto;
+            world.site.found_gang = found;
+        });
+        world.job.gang_scheduler(&world.site).cloned()
+    };
+    let found = || Some(volcano());
+    assert_eq!(scheduler(GangChoice::Found, false, found()), found());
+    assert_eq!(scheduler(GangChoice::Found, false, None), None);
+    assert_eq!(scheduler(GangChoice::Site, true, found()), found());
+    assert_eq!(scheduler(GangChoice::Site, false, found()), None);
+    assert_eq!(scheduler(GangChoice::Nobody, true, found()), None);
+    let native = || GangScheduler::Native;
+    let chosen = GangChoice::Scheduler(native());
+    assert_eq!(scheduler(chosen, true, found()), Some(native()));
+    let laptop = world(job("demo").workers(1)).with(|world| {
+        world.site.machine_cores = Some(2);
+        world.site.gang_is_auto = true;
+        world.site.found_gang = found();
+    });
+    assert_eq!(laptop.job.gang_scheduler(&laptop.site), None);
+}
+
+#[test]
 fn the_job_has_the_last_word() {
     let site = |choice: GangChoice, of_site: Option<GangScheduler>| {
         let demo = job("demo").workers(1);
