@@ -1,7 +1,7 @@
 //! `spec.muster`: settings of muster itself, the same in every API. Reads and checks them; their defaults
 //! are in the dialects.
 
-use planner::job::{GangChoice, Login};
+use planner::job::{GangChoice, Login, Placement};
 use planner::site::{GangApi, Transport};
 
 use crate::FieldError;
@@ -21,6 +21,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "On: the launcher's program starts when every worker has answered. Off: it does not wait. On if not set.";
     Honoured "spec.muster.gang": TEXT.one_of(&GANGS), r#""Native""#
         => "Who places all pods of the job at once, or none of them. None: nobody. Auto: the first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves, or nobody. Native: Kubernetes 1.37 or newer with the feature gate GenericWorkload. Volcano, SchedulerPlugins, T9k: that scheduler. If not set, what the operator's flag --gang-scheduling names.";
+    Honoured "spec.muster.placement": TEXT.one_of(&PLACEMENTS), r#""Spread""#
+        => "On which nodes the workers go, and the launcher if it takes ranks. OnePerNode: never two on one node. Pack: on few nodes, if there is room. Spread: on many nodes, as evenly as there is room. If not set, the scheduler decides. Adds to the affinity of the templates.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
@@ -40,6 +42,8 @@ const GANGS: [&str; 6] = [
     "SchedulerPlugins",
     "T9k",
 ];
+/// `placement`.
+const PLACEMENTS: [&str; 3] = ["OnePerNode", "Pack", "Spread"];
 /// `transport`. What it means where it is absent differs between APIs.
 pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
 const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
@@ -57,6 +61,8 @@ pub struct Muster {
     pub gate: String,
     /// `gang`: who places the pods together.
     pub gang: String,
+    /// `placement`: on which nodes the hosts go.
+    pub placement: String,
     /// `census`: whether hosts are counted at the end.
     pub census: String,
     /// `networkPolicy`: whether only the job's own pods may connect to its pods.
@@ -104,6 +110,16 @@ impl Muster {
         GangChoice::Scheduler(api.usual_scheduler())
     }
 
+    /// On which nodes the hosts go.
+    pub(crate) fn placement(&self) -> Placement {
+        match self.placement.as_str() {
+            "OnePerNode" => Placement::OnePerNode,
+            "Pack" => Placement::Pack,
+            "Spread" => Placement::Spread,
+            _ => Placement::Anywhere,
+        }
+    }
+
     /// How long the job may take until its program starts.
     pub(crate) fn startup_secs(&self) -> Option<u64> {
         within(self.startup_timeout_seconds)
@@ -119,6 +135,7 @@ pub(crate) fn read(reader: &mut Reader, spec: &Place<'_>) -> Muster {
         transport: reader.string(&place.field("transport")),
         gate: reader.string(&place.field("gate")),
         gang: reader.string(&place.field("gang")),
+        placement: reader.string(&place.field("placement")),
         census: reader.string(&place.field("census")),
         network_policy: reader.string(&place.field("networkPolicy")),
         ssh_port: reader.int32(&place.field("sshPort")),
@@ -135,6 +152,7 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
             &[Transport::Ssh.as_str(), Transport::Agent.as_str()][..],
         ),
         ("gang", &muster.gang, &GANGS),
+        ("placement", &muster.placement, &PLACEMENTS),
         ("gate", &muster.gate, &[ON, OFF]),
         ("census", &muster.census, &[ON, OFF]),
         ("networkPolicy", &muster.network_policy, &[ON, OFF]),

@@ -47,6 +47,7 @@ fn printed(job: &Job) -> String {
         workers,
         lifecycle,
         isolated,
+        placement,
         gang,
         reports_pods,
     } = job;
@@ -60,7 +61,7 @@ fn printed(job: &Job) -> String {
         "\
 {owner:?}
 {names:?}
-{mpi:?} slots {slots} elastic {elastic} isolated {isolated} reports pods {reports_pods}
+{mpi:?} slots {slots} elastic {elastic} isolated {isolated} placement {placement:?} reports pods {reports_pods}
 {lifecycle:?}
 {gang:?}
 launcher {kind:?} {start:?} host {host:?}

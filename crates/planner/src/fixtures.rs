@@ -13,7 +13,7 @@ use crate::action::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::job::{
     Access, Account, AccountRule, CleanUp, End, Gang, HostNames, Job, JobRestart, Launcher,
-    LauncherKind, LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Provided,
+    LauncherKind, LauncherStart, Lifecycle, Limits, Login, Mpi, Names, Owner, Placement, Provided,
     RestartPolicy, Role, StatefulWorkers, WorkerPods, Workers,
 };
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
@@ -72,6 +72,7 @@ pub fn job(name: &str) -> Job {
             end: End::WithLauncher(Limits::NONE),
         },
         isolated: false,
+        placement: Placement::Anywhere,
         gang: Gang::default(),
         reports_pods: false,
     }

@@ -56,6 +56,8 @@ pub struct Job {
     pub lifecycle: Lifecycle,
     /// Only pods of the job may connect to its pods.
     pub isolated: bool,
+    /// On which nodes its hosts go.
+    pub placement: Placement,
     /// What a gang scheduler is told; used only where there is one.
     pub gang: Gang,
     /// The status lists every pod.
@@ -113,6 +115,20 @@ impl Names {
             pod_group: job.to_owned(),
         }
     }
+}
+
+/// On which nodes the hosts of a job go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Wherever the scheduler puts them.
+    #[default]
+    Anywhere,
+    /// No two on one node.
+    OnePerNode,
+    /// On few nodes, if there is room.
+    Pack,
+    /// On many nodes, as evenly as there is room.
+    Spread,
 }
 
 /// Who places the pods of a job together.

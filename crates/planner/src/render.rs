@@ -14,6 +14,7 @@ pub(crate) mod hostfile;
 pub(crate) mod identity;
 pub(crate) mod launcher;
 pub(crate) mod network_policy;
+mod placement;
 pub(crate) mod pod;
 pub(crate) mod pod_group;
 mod sidecar;

@@ -25,6 +25,7 @@ mod loss;
 mod managed_by;
 mod mpi_families;
 mod openmpi;
+mod placement;
 mod scaling;
 mod sdk;
 mod seeds;

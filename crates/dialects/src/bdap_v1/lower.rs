@@ -5,7 +5,7 @@
 use planner::Job;
 use planner::job::{
     Account, AccountRule, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart, Lifecycle,
-    Mpi, Names, RestartPolicy, Role, StatefulWorkers, Workers,
+    Mpi, Names, Placement, RestartPolicy, Role, StatefulWorkers, Workers,
 };
 use serde_json::Value;
 
@@ -128,6 +128,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
             end: End::OnDeletion,
         },
         isolated: false,
+        placement: Placement::Anywhere,
         gang: Gang::default(),
         reports_pods: true,
     }

@@ -122,6 +122,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         lifecycle: hub::lifecycle(job, limits),
         gang: hub::gang(job),
         isolated: spec.muster.is_isolated(),
+        placement: spec.muster.placement(),
         reports_pods: false,
     }
 }

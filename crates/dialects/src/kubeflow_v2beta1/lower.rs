@@ -104,6 +104,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         lifecycle: hub::lifecycle(job, hub::limits(job)),
         gang: hub::gang(job),
         isolated: spec.muster.is_isolated(),
+        placement: spec.muster.placement(),
         reports_pods: false,
     }
 }

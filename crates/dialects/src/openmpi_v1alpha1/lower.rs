@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use planner::Job;
 use planner::job::{
     Access, Account, AccountRule, CleanUp, End, Gang, Launcher, LauncherKind, LauncherStart,
-    Lifecycle, Limits, Mpi, Names, Provided, RestartPolicy, Role, WorkerPods, Workers,
+    Lifecycle, Limits, Mpi, Names, Placement, Provided, RestartPolicy, Role, WorkerPods, Workers,
 };
 use serde_json::Value;
 
@@ -324,6 +324,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
             }),
         },
         isolated: false,
+        placement: Placement::Anywhere,
         gang: Gang::default(),
         reports_pods: false,
     }

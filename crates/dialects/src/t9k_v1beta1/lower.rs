@@ -171,6 +171,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         },
         gang: gang(muster, spec.t9k_scheduler.as_ref()),
         isolated: muster.is_isolated(),
+        placement: muster.placement(),
         reports_pods: true,
     }
 }

@@ -11,7 +11,7 @@ use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use contract::mpi::{HostListSyntax, OverSsh};
 use serde_json::{Map, Value, json};
 
-use super::{agent, child, exec, pod, pod_group};
+use super::{agent, child, exec, placement, pod, pod_group};
 use crate::action::{Kind, Object};
 use crate::host_name;
 use crate::job::{Job, Launcher, LauncherHost, Login};
@@ -62,6 +62,9 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
         draft.label(REPLICA_INDEX_LABEL, "0");
     }
     pod_group::enlist(job, site, &mut draft);
+    if host.is_some() {
+        placement::place(job, site, &mut draft);
+    }
     match reach {
         Reach::Provided { .. } => {}
         Reach::Exec { account, image } => exec::launch(job, site, account, image, &mut draft),

@@ -7,7 +7,7 @@ use contract::files::{CONFIG_MOUNT_PATH, CONFIG_VOLUME, EXEC_SCRIPT};
 use contract::labels::{REPLICA_INDEX_LABEL, WORKER_ROLE};
 use serde_json::{Map, Value, json};
 
-use super::{agent, pod, pod_group, sidecar};
+use super::{agent, placement, pod, pod_group, sidecar};
 use crate::action::Object;
 use crate::job::{HostNames, Job, Login, WorkerPods};
 use crate::reach::Reach;
@@ -62,6 +62,7 @@ pub(crate) fn worker_pod(
     let mut draft = pod::draft(job, &workers.role, restart, WORKER_ROLE, hostname);
     draft.label(REPLICA_INDEX_LABEL, &words.host_index);
     pod_group::enlist(job, site, &mut draft);
+    placement::place(job, site, &mut draft);
     if let Reach::Provided { sidecar, .. } = reach {
         if let Some((container, image)) = sidecar {
             sidecar::complete(container, image, &mut draft);

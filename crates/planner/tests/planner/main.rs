@@ -36,6 +36,7 @@ mod limits;
 mod network_policy;
 mod own_pods;
 mod parts;
+mod placement;
 mod pods;
 mod proof;
 mod size;
