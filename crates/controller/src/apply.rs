@@ -116,12 +116,12 @@ impl Applier<'_> {
         let Some((trial, others)) = batch.indices.split_first() else {
             return Vec::new();
         };
-        let end = Instant::now() + PASS_MAX;
         let turn = self.context.turns.take(left, batch.body_bytes()).await;
         let mut outcomes = vec![self.create_worker(batch, *trial, turn).await];
         if !outcomes.iter().all(is_done) {
             return outcomes;
         }
+        let end = Instant::now() + PASS_MAX;
         let others = stream::iter(others.to_vec())
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(async |index| {
@@ -239,6 +239,12 @@ impl Applier<'_> {
             };
             match write_policy::after_create(kind, &error, tries) {
                 Next::RetryNow => tries += 1,
+                // Only who may delete Secrets could have put another in its place.
+                Next::LookUp if self.lookup.known_key() == KeySecret::Doubtful => {
+                    self.lookup.know_key(KeySecret::Exists);
+                    self.accepted(kind, name);
+                    return Ok(Applied::Done);
+                }
                 Next::LookUp => {
                     let may_try = tries < KEY_TRIES;
                     if !may_try || !key_secret::is_replaceable(self.lookup, name).await? {

@@ -49,7 +49,7 @@ pub(crate) async fn key_secret(
     match context.memory.with(&owner.uid, |memory| memory.key) {
         KeySecret::Exists => return Ok(Slot::Ours(Key)),
         KeySecret::Gone => return Ok(Slot::Absent),
-        KeySecret::Unknown => {}
+        KeySecret::Doubtful | KeySecret::Unknown => {}
     }
     let is_over = recorded.outcome.is_some();
     let for_one_start = matches!(keys, Keys::Agent { .. });

@@ -113,10 +113,15 @@ impl<'a> Lookup<'a> {
         reported
     }
 
+    pub(crate) fn known_key(&self) -> KeySecret {
+        let memory = &self.context.memory;
+        memory.with(&self.owner.uid, |memory| memory.key)
+    }
+
     pub(crate) fn know_key(&self, key: KeySecret) {
         self.context.memory.with(&self.owner.uid, |memory| {
             memory.key = key;
-            if key == KeySecret::Exists {
+            if key != KeySecret::Unknown {
                 memory.key_collided_at = None;
             }
         });

@@ -120,6 +120,8 @@ pub(crate) enum KeySecret {
     Unknown,
     /// We created it.
     Exists,
+    /// We created it, and somebody may have deleted it.
+    Doubtful,
     /// It does not exist.
     Gone,
 }
@@ -175,7 +177,7 @@ impl Memory {
         if let Some(job) = lock(&self.jobs).get_mut(uid)
             && job.key == KeySecret::Exists
         {
-            job.key = KeySecret::Unknown;
+            job.key = KeySecret::Doubtful;
         }
     }
 

@@ -260,10 +260,10 @@ async fn converge(
             let phase = plan.status.phase.as_str();
             tracing::debug!(phase, waiting_on = ?plan.because, "{}", plan.status.message);
             extent = apply::apply(context, &job.owner, steps).await?; // client
-            context.memory.with(&job.owner.uid, |memory| {
-                memory.unfinished = extent == Extent::Partial;
-            });
         }
+        context.memory.with(&job.owner.uid, |memory| {
+            memory.unfinished = extent == Extent::Partial;
+        });
         if idle || ends || extent == Extent::Partial || round == ROUNDS_MAX {
             let wake = plan.wake.into_iter().chain(recheck_at).min();
             let wake = wake.map(|at| until(at, observed.now));

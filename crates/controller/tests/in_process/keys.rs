@@ -296,6 +296,32 @@ async fn s10_a_secret_without_pods_that_an_operator_left_is_replaced() {
     assert_ne!(after[0].metadata.uid, before.metadata.uid);
 }
 
+/// The answer to our own delete comes after its events, so somebody else may have deleted the pods, and
+/// the Secret too. It is still there, and nobody waits for it.
+#[tokio::test(start_paused = true)]
+async fn s10_a_secret_that_we_made_is_known_again_without_pods() {
+    let mut cluster = cluster_with_agent(all_run);
+    cluster.start_operator();
+    cluster.submit(mpi_job("pi")).await;
+    cluster.until("pi", "Running").await;
+    let before = secrets(&cluster).await.remove(0);
+    let suspended = |suspend: bool| json!({"spec": {"runPolicy": {"suspend": suspend}}});
+    cluster.faults.inject("DELETE pods", 1, Fault::DropAnswer);
+    cluster.patch(&cluster.jobs(), "pi", suspended(true)).await;
+    cluster.until("pi", "Suspended").await;
+    cluster
+        .until_met("no pods", async || uids(&cluster).await.is_empty())
+        .await;
+    let start = tokio::time::Instant::now();
+    cluster.patch(&cluster.jobs(), "pi", suspended(false)).await;
+    cluster.until("pi", "Running").await;
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(4), "it ran after {took:?}");
+    let after = secrets(&cluster).await;
+    assert_eq!(after.len(), 1);
+    assert_eq!(after[0].metadata.uid, before.metadata.uid);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s11_the_keys_of_a_finished_job_are_gone() {
     let mut cluster = cluster_with_agent(launchers_succeed);
