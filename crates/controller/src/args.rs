@@ -5,9 +5,13 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use contract::labels::OPERATOR_NAME;
 use jiff::Timestamp;
-use planner::site::{GangScheduler, Site, Transport};
+use planner::site::{Site, Transport};
 
 use crate::scope::Scope;
+
+use self::gang_flag::GangFlag;
+
+mod gang_flag;
 
 /// Flags that have nothing to set here: our client has no rate limit of its own, events are gathered
 /// instead of queued, and the log goes to stderr. The first seven are booleans, which take a
@@ -32,8 +36,6 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "vmodule",
 ];
 const BOOLEANS_WITHOUT_EFFECT: usize = 7;
-/// Of `--gang-scheduling`: what is found in the cluster.
-const AUTO: &str = "Auto";
 /// Where Kubernetes tells a pod the namespace that it runs in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Passes mostly wait for the network, so many run at once.
@@ -128,8 +130,8 @@ struct Flags {
     monitoring_port: u16,
     /// Gang scheduler: volcano, or the scheduler name of a coscheduling plugin; none when empty. Auto: the
     /// first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves
-    #[arg(long = "gang-scheduling", default_value = "", value_parser = gang_scheduling)]
-    gang_scheduling: String,
+    #[arg(long = "gang-scheduling", default_value = "", value_parser = GangFlag::read)]
+    gang_scheduling: GangFlag,
     /// Namespace of the Lease that operators elect their leader by
     #[arg(long = "lock-namespace", default_value = OPERATOR_NAME)]
     lock_namespace: String,
@@ -188,11 +190,6 @@ fn read(
     }
     let variable = |name| environment(name).filter(|value| !value.is_empty());
     let namespace = flags.namespace.or_else(|| variable("KUBEFLOW_NAMESPACE"));
-    let gang = match flags.gang_scheduling.as_str() {
-        "" | AUTO => None,
-        "volcano" => Some(GangScheduler::Volcano),
-        scheduler => Some(GangScheduler::SchedulerPlugins(scheduler.to_owned())),
-    };
     let own_namespace = own_namespace.map(|name| name.trim().to_owned());
     let own_namespace = own_namespace.unwrap_or_else(|| flags.lock_namespace.clone());
     Ok(Some(Settings {
@@ -207,8 +204,8 @@ fn read(
         scope: Scope {
             site: Site {
                 cluster_domain: flags.cluster_domain,
-                gang,
-                gang_is_auto: flags.gang_scheduling == AUTO,
+                gang: flags.gang_scheduling.scheduler,
+                gang_is_auto: flags.gang_scheduling.is_auto,
                 found_gang: None,
                 agent_image: Some(flags.agent_image).filter(|image| !image.is_empty()),
                 transport: match flags.default_transport.as_str() {
@@ -245,23 +242,6 @@ fn two_dashes(argument: String) -> String {
     }
 }
 
-/// Any name may be that of a scheduler. The words of `spec.muster.gang` hardly are.
-fn gang_scheduling(word: &str) -> Result<String, String> {
-    let instead = match word {
-        "Volcano" => "write `volcano`",
-        "SchedulerPlugins" => {
-            "write the schedulerName of the coscheduling plugin, which is \
-             `scheduler-plugins-scheduler` unless somebody changed it"
-        }
-        "None" => "leave the flag out",
-        "Native" | "T9k" => "set spec.muster.gang in the jobs, or write `Auto`",
-        _ => return Ok(word.to_owned()),
-    };
-    Err(format!(
-        "{word} is a word of spec.muster.gang, not of this flag: {instead}"
-    ))
-}
-
 /// The booleans of Go's flag package.
 fn go_bool(word: &str) -> Result<bool, String> {
     match word {
@@ -296,6 +276,8 @@ fn version() -> String {
 
 #[cfg(test)]
 mod tests {
+    use planner::site::GangScheduler;
+
     use super::*;
 
     fn settings(arguments: &[&str], environment: &[(&str, &str)]) -> Settings {
@@ -403,40 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn any_other_scheduler_name_is_a_coscheduling_plugin() {
-        let gang = settings(&["--gang-scheduling", "my-scheduler"], &[])
-            .scope
-            .site
-            .gang;
-        assert_eq!(
-            gang,
-            Some(GangScheduler::SchedulerPlugins("my-scheduler".to_owned()))
-        );
-    }
-
-    #[test]
-    fn a_gang_scheduler_may_be_left_to_be_found() {
+    fn a_gang_scheduler_that_there_is_not_is_refused() {
+        let arguments = ["muster-operator", "--gang-scheduling=Native"].map(str::to_owned);
+        let error = read(arguments, |_| None, None).expect_err("not a scheduler");
+        assert!(error.to_string().contains("spec.muster.gang"), "{error}");
+        assert_eq!(error.exit_code(), 2);
         let site = settings(&["--gang-scheduling=Auto"], &[]).scope.site;
-        assert_eq!((site.gang, site.gang_is_auto), (None, true));
-        assert!(!settings(&[], &[]).scope.site.gang_is_auto);
-    }
-
-    #[test]
-    fn words_of_the_jobs_are_no_scheduler_names() {
-        for (word, advice) in [
-            ("Volcano", "write `volcano`"),
-            ("SchedulerPlugins", "scheduler-plugins-scheduler"),
-            ("None", "leave the flag out"),
-            ("Native", "spec.muster.gang"),
-            ("T9k", "spec.muster.gang"),
-        ] {
-            let flag = format!("--gang-scheduling={word}");
-            let arguments = ["muster-operator".to_owned(), flag];
-            let error = read(arguments, |_| None, None).expect_err("not a scheduler");
-            let said = error.to_string();
-            assert!(said.contains(advice), "{said}");
-            assert_eq!(error.exit_code(), 2);
-        }
+        assert!(site.gang_is_auto);
     }
 
     #[test]

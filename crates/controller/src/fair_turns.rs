@@ -107,6 +107,7 @@ impl FairTurns {
 impl State {
     /// Who has the next turn, if there is one now.
     fn next(&mut self) -> Option<Waiting> {
+        self.waiting.retain(|_, waiting| !waiting.give.is_closed());
         let beside_small = self.small_until.is_some_and(|until| Instant::now() < until);
         let max = match beside_small {
             true => LARGE_BESIDE_SMALL_MAX,
@@ -264,6 +265,17 @@ mod tests {
         assert!(!passes(), "it is the turn of the oldest");
         drop(first);
         assert!(large.now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c03_no_room_is_kept_for_who_waits_no_more() {
+        let turns = Arc::new(FairTurns::default());
+        let _first = waiting_with(&turns, 100, LARGE_BYTES_MAX - BYTES).now_or_never();
+        let large = waiting_with(&turns, 100, LARGE_BYTES_MAX).now_or_never();
+        assert!(large.is_none(), "it was cancelled while it waited");
+        let passes = || waiting(&turns, 9_000).now_or_never().is_some();
+        assert!(passes() && passes() && passes() && passes());
+        assert!(turns.lock().waiting.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

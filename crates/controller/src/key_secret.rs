@@ -65,7 +65,9 @@ pub(crate) async fn key_secret(
         lookup.know_key(KeySecret::Exists);
         return Ok(Slot::Ours(Key));
     }
-    if recorded.keys.is_none() && !for_one_start && !recorded.begun_elsewhere {
+    // The Kubeflow operator makes the launcher's Job after the Secret, also of a suspended job.
+    let is_begun = || launcher_uid(context, job).is_some();
+    if recorded.keys.is_none() && !for_one_start && !is_begun() {
         let name = &job.names.ssh_key;
         return Ok(match is_free(lookup, name).await? {
             true => {
@@ -100,20 +102,19 @@ pub fn nonce() -> String {
 fn mounts_keys(context: &Context, job: &Job) -> bool {
     let pods = PodLookup { context, job };
     let mut workers = pods.of_workers(None).into_iter();
-    let launcher = |index: &ObjectIndex| {
-        let key = ObjectKey::new(&job.owner.namespace, &job.names.launcher);
-        let child = &index.get(&key)?.child;
-        // One of an earlier job of this name proves nothing: its Secret goes with it.
-        let ours = child
-            .owner
-            .as_ref()
-            .is_some_and(|owner| *owner.uid == *job.owner.uid);
-        ours.then(|| child.uid.to_string())
-    };
-    let launcher = context.cache.with(&Kind::Job, launcher);
-    let launchers = pods.of_launcher(launcher.as_deref());
+    let launchers = pods.of_launcher(launcher_uid(context, job).as_deref());
     let mut live = launchers.iter().filter(|pod| !pod.phase.is_over());
     workers.any(|pod| !pod.deleting) || live.any(|pod| !pod.deleting)
+}
+
+/// Of the launcher's Job. One of an earlier job of this name proves nothing: its Secret goes with it.
+fn launcher_uid(context: &Context, job: &Job) -> Option<String> {
+    let key = ObjectKey::new(&job.owner.namespace, &job.names.launcher);
+    context.cache.with(&Kind::Job, |index: &ObjectIndex| {
+        let child = &index.get(&key)?.child;
+        let ours = child.is_owned_by(&job.owner.uid);
+        ours.then(|| child.uid.to_string())
+    })
 }
 
 /// Nobody has a Secret of a name that is not ours to choose. Asked before the name is recorded as the

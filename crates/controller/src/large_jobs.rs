@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A job that may not be read asks again after a second. One that has not asked for this long has no more
-/// to do.
+/// A job that may not be read asks again after a second. One that has not asked for this long waits no
+/// more.
 const ASKS_AGAIN: Duration = Duration::from_secs(2);
+/// How long the last turn of a namespace counts: whoever comes back after a pause is not the first again.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Large jobs of all namespaces.
 #[derive(Debug, Default)]
@@ -51,14 +53,16 @@ impl LargeJobs {
 impl State {
     fn try_read(&mut self, namespace: &Arc<str>, now: Instant) -> bool {
         self.asked
-            .retain(|_, asked| now.duration_since(asked.at) < ASKS_AGAIN);
+            .retain(|_, asked| now.duration_since(asked.at) < REMEMBERED);
         let mine = self
             .asked
             .entry(Arc::clone(namespace))
             .or_insert(Asked { at: now, turn: 0 });
         mine.at = now;
         let turn = mine.turn;
-        if self.busy || self.asked.values().any(|other| other.turn < turn) {
+        let goes_first =
+            |other: &Asked| other.turn < turn && now.duration_since(other.at) < ASKS_AGAIN;
+        if self.busy || self.asked.values().any(goes_first) {
             return false;
         }
         self.busy = true;
@@ -111,6 +115,25 @@ mod tests {
         drop(first);
         tokio::time::advance(ASKS_AGAIN).await;
         assert!(jobs.try_read(&many).is_some());
+        tokio::time::advance(REMEMBERED).await;
+        assert!(jobs.try_read(&many).is_some());
         assert_eq!(jobs.lock().asked.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s01_whoever_was_away_for_a_while_is_not_the_first_again() {
+        let jobs = LargeJobs::default();
+        let (waits, returns, third) = ("waits".into(), "returns".into(), "third".into());
+        assert!(jobs.try_read(&waits).is_some());
+        assert!(jobs.try_read(&returns).is_some());
+        let busy = jobs.try_read(&third).expect("nobody reads");
+        for _ in 0..2 {
+            tokio::time::advance(ASKS_AGAIN / 2).await;
+            assert!(jobs.try_read(&waits).is_none());
+        }
+        assert!(jobs.try_read(&returns).is_none());
+        drop(busy);
+        assert!(jobs.try_read(&returns).is_none(), "the other one waits");
+        assert!(jobs.try_read(&waits).is_some());
     }
 }

@@ -44,18 +44,18 @@ pub(crate) async fn reconcile(
 ) -> Result<Option<Duration>, Error> {
     context.memory.begin(stored.uid());
     let held = held(&context, &stored).await; // client: watches
-    // Held or not, a large job is read as a whole.
-    let large = stored.is_left_out();
-    let reading = large.then(|| context.large_jobs.try_read(&stored.key().namespace));
-    if reading.as_ref().is_some_and(Option::is_none) {
-        return Ok(Some(SOON));
-    }
     let unfinished = context
         .memory
         .with(stored.uid(), |memory| memory.unfinished);
     let place = unfinished.then(|| context.long_passes.try_acquire());
     if place.as_ref().is_some_and(Result::is_err) {
         return Ok(Some(PLACE_RETRY));
+    }
+    // Held or not, a large job is read as a whole. Asked last: whoever may read uses the turn.
+    let large = stored.is_left_out();
+    let reading = large.then(|| context.large_jobs.try_read(&stored.key().namespace));
+    if reading.as_ref().is_some_and(Option::is_none) {
+        return Ok(Some(SOON));
     }
     let start = Instant::now();
     let job = Arc::clone(&stored);

@@ -5,6 +5,7 @@ use planner::job::{GangChoice, Login, Placement};
 use planner::site::{GangApi, Transport};
 
 use crate::FieldError;
+use crate::definition::Rule;
 use crate::field::Literal::EmptyObject;
 use crate::field::{BOOLEAN, Field, INT32, INT64, OBJECT, Shape, TEXT, fields};
 use crate::reader::{Place, Reader};
@@ -46,6 +47,15 @@ const GANGS: [&str; 6] = [
 const PLACEMENTS: [&str; 3] = ["OnePerNode", "Pack", "Spread"];
 /// `transport`. What it means where it is absent differs between APIs.
 pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
+/// Clients whose types are older than the field drop it, so that may be done.
+pub(crate) fn transport_rule() -> Rule {
+    Rule::new(
+        "spec.muster",
+        "!has(self.transport) || (has(oldSelf.transport) && self.transport == oldSelf.transport)",
+        "spec.muster.transport: cannot be changed, as the launcher's Job cannot; delete the job and create it again",
+    )
+}
+
 const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
 
 /// `spec.muster`.

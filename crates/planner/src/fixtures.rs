@@ -369,7 +369,6 @@ impl Observed {
             restarts: status.restarts,
             replaced: status.replaced,
             keys: status.keys,
-            begun_elsewhere: self.recorded.begun_elsewhere,
         };
         self
     }

@@ -44,8 +44,6 @@ pub struct Recorded {
     pub replaced: Option<String>,
     /// The Secret with the job's keys.
     pub keys: Option<KeyRecord>,
-    /// Another operator recorded all this.
-    pub begun_elsewhere: bool,
 }
 
 /// The Secret with a job's keys, recorded before it is created. Nobody reads a Secret to learn whose it is:

@@ -375,3 +375,26 @@ fn s10_a_quota_for_secrets_does_not_cost_a_user_his_own() -> Result<()> {
     })?;
     run_to_success(&fixture, "pi", 2)
 }
+
+/// The launcher's Job mounts the Secret of one transport. A client whose types do not have the field drops
+/// it, and may.
+#[test]
+fn the_transport_of_a_job_cannot_be_changed() -> Result<()> {
+    let fixture = new_fixture("transport-stays")?;
+    fixture.submit(&MpiJob::named("plain"))?;
+    let agent = json!({"spec": {"muster": {"transport": "Agent"}}});
+    let path = |job| fixture.path("mpijobs", job);
+    let refused = fixture.api.send("PATCH", &path("plain"), Some(&agent))?;
+    let said = refused.message();
+    let field = "spec.muster.transport: cannot be changed";
+    ensure!(said.contains(field), "{refused:?}");
+
+    fixture.submit(&MpiJob::named("agent").with("/spec/muster/transport", "Agent"))?;
+    let ssh = json!({"spec": {"muster": {"transport": "SSH"}}});
+    let refused = fixture.api.send("PATCH", &path("agent"), Some(&ssh))?;
+    ensure!(refused.message().contains(field), "{refused:?}");
+    fixture.edit("agent", &json!({"spec": {"muster": {"elastic": true}}}))?;
+    let edited = fixture.edit("agent", &json!({"spec": {"muster": null}}))?;
+    ensure!(edited["spec"]["muster"]["transport"].is_null(), "{edited}");
+    Ok(())
+}

@@ -146,10 +146,11 @@ pub(crate) fn clear(tenant: &ApiFixture, at_most: Duration) -> Result<()> {
 pub(crate) fn times(what: &str, times: &mut [Duration]) -> Result<Duration> {
     times.sort();
     ensure!(!times.is_empty(), "no job was started: {what}");
-    let (middle, longest) = (times[times.len() / 2], times[times.len() - 1]);
     let count = times.len();
+    let [middle, most, longest] = [count / 2, count * 9 / 10, count - 1].map(|index| times[index]);
     say(&format!(
-        "{count} jobs of 2 workers {what}: Running after {middle:.2?}, at most {longest:.2?}"
+        "{count} jobs of 2 workers {what}: Running after {middle:.2?}, nine of ten within {most:.2?}, \
+         at most {longest:.2?}"
     ));
     Ok(middle)
 }

@@ -146,6 +146,31 @@ async fn s10_a_users_own_secret_stays_as_it_is_and_the_job_waits_for_its_name() 
     cluster.until("pi", "Running").await;
 }
 
+/// Another operator saw the job first, and stopped at a Secret of that name. So the job is not new, but the
+/// Secret is not its own.
+#[tokio::test(start_paused = true)]
+async fn s10_a_users_own_secret_stays_where_another_operator_stopped_at_it() {
+    let mut cluster = Cluster::new(all_run);
+    let api = cluster.api("", "v1", "Secret", "secrets");
+    let own = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pi-ssh"},
+        "data": {"mine": PLANTED}});
+    let own = cluster.create(&api, own).await;
+    cluster.submit(mpi_job("pi")).await;
+    let created = json!({"type": "Created", "status": "True", "reason": "MPIJobCreated",
+        "message": "MPIJob default/pi is created.", "lastTransitionTime": "2026-11-18T00:00:00Z",
+        "lastUpdateTime": "2026-11-18T00:00:00Z"});
+    let status = json!({"status": {"conditions": [created]}});
+    cluster.patch_status("pi", status).await;
+    cluster.start_operator();
+    let is_blocked = |job: &DynamicObject| {
+        job.data.pointer("/status/muster/reason") == Some(&json!("NameTaken"))
+    };
+    cluster.until_job("pi", "blocked", is_blocked).await;
+    cluster.pass(60).await;
+    assert_eq!(secrets(&cluster).await[0].metadata.uid, own.metadata.uid);
+    assert_eq!(cluster.faults.calls("DELETE secrets").len(), 0);
+}
+
 /// A quota refuses before the API server looks for the name, and may be raised later.
 #[tokio::test(start_paused = true)]
 async fn s10_a_refusal_does_not_make_a_users_own_secret_the_jobs() {

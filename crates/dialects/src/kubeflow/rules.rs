@@ -5,12 +5,14 @@
 //! only, and never one that broke it before.
 
 use crate::definition::Rule;
+use crate::muster_fields;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Rule> {
     let mut rules = of_name();
     rules.extend(of_spec());
     rules.extend(of_replica_specs());
+    rules.push(muster_fields::transport_rule());
     rules
 }
 

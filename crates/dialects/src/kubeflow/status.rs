@@ -33,7 +33,6 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
         restarts,
         replaced,
         keys: muster_status::keys(muster),
-        begun_elsewhere: !conditions.is_empty() && muster.is_null(),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.holds(RUNNING),

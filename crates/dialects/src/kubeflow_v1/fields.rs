@@ -22,5 +22,5 @@ pub(super) const FIELDS: &[Field] = fields! {
     Routes "spec.runPolicy.managedBy": TEXT, r#""kueue.x-k8s.io/multikueue""#
         => "The controller that runs the job: kubeflow.org/training-operator, kubeflow.org/mpi-operator, or not set. muster ignores jobs with any other value. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""SSH""#
-        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. Agent if not set.";
+        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. Agent if not set. Cannot be changed.";
 };

@@ -22,7 +22,7 @@ pub(super) const FIELDS: &[Field] = fields! {
     Routes "spec.runPolicy.managedBy": TEXT, r#""kueue.x-k8s.io/multikueue""#
         => "The controller that runs the job: kubeflow.org/mpi-operator, or not set. muster ignores jobs with any other value. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""Agent""#
-        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. The operator's --default-transport if not set.";
+        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. The operator's --default-transport if not set. Cannot be changed.";
     "spec.launcherCreationPolicy": TEXT.or(Text("AtStartup")) => "";
     "spec.mpiImplementation": TEXT.or(Text("OpenMPI")) => "";
     "spec.runLauncherAsWorker": BOOLEAN.or(Boolean(false)) => "";

@@ -4,7 +4,7 @@
 use super::lower::{PRIORITIES, REPLICA_TYPES, RESTART_POLICIES, WORKERS_MAX};
 use crate::definition::{Definition, LABELS, Rule};
 use crate::field::{BOOLEAN, Field, FieldType, INT32, LIST, OBJECT, Shape, TEMPLATE, TEXT, fields};
-use crate::muster_fields::TRANSPORT;
+use crate::muster_fields::{TRANSPORT, transport_rule};
 
 /// The cost of a rule over a list is estimated from the longest list there may be.
 const CONTAINERS: Shape = LIST.max_items(64);
@@ -101,7 +101,7 @@ pub(super) const FIELDS: &[Field] = fields! {
     Honoured "spec.runMode.pause.resumeSpecs[].args": WORDS, r#"["b"]"#
         => "Arguments of the command after a pause. Immutable.";
     Honoured "spec.muster.transport": TRANSPORT, r#""Agent""#
-        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. SSH if not set.";
+        => "How mpirun reaches the workers: SSH, through the image's sshd, or Agent, through muster's agent. SSH if not set. Cannot be changed.";
 };
 
 const STATUS: &[Field] = fields! {
@@ -192,5 +192,6 @@ fn rules() -> Vec<Rule> {
         same,
         "spec.runMode.pause.resumeSpecs: is immutable",
     ));
+    rules.push(transport_rule());
     rules
 }

@@ -40,7 +40,6 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen,
         keys: muster_status::keys(muster),
-        begun_elsewhere: seen && muster.is_null(),
         started_at: time::read(text(muster, START_TIME)),
         ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),

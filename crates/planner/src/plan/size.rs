@@ -10,7 +10,7 @@ use crate::render::identity::config_bytes;
 use crate::render::launcher::own_annotations_bytes;
 use crate::render::worker_pod::worker_pod_bytes;
 
-/// What the pods of one job may have in all: ten thousand workers of 12 KiB, or 160 of 1 MiB. The API
+/// What the pods of one job may have in all: ten thousand workers of 12 KiB, or 159 of 1 MiB. The API
 /// server stores them, and sends each of them at each change to everybody who watches pods. Others wait
 /// for their own pods meanwhile.
 const PODS_BYTES_MAX: u64 = 160 * 1024 * 1024;

@@ -10,6 +10,8 @@ use crate::job::{Job, Placement};
 use crate::site::Site;
 
 const NODE: &str = "kubernetes.io/hostname";
+/// What makes a constraint a wish.
+const ANYWAY: &str = "ScheduleAnyway";
 /// The strongest wish there is.
 const WEIGHT: u32 = 100;
 
@@ -40,7 +42,14 @@ pub(crate) fn place(job: &Job, site: &Site, draft: &mut Draft) {
             }
         }
         Placement::Spread => {
-            list(&mut draft.spec, "topologySpreadConstraints").push(evenly(near));
+            let spread = list(&mut draft.spec, "topologySpreadConstraints");
+            // Kubernetes refuses a second one.
+            let is_same = |theirs: &Value| {
+                theirs["topologyKey"] == NODE && theirs["whenUnsatisfiable"] == ANYWAY
+            };
+            if !spread.iter().any(is_same) {
+                spread.push(evenly(near));
+            }
         }
     }
 }
@@ -48,7 +57,7 @@ pub(crate) fn place(job: &Job, site: &Site, draft: &mut Draft) {
 /// A wish for as many of these pods here as there.
 fn evenly(mut pods: Value) -> Value {
     pods["maxSkew"] = 1.into();
-    pods["whenUnsatisfiable"] = "ScheduleAnyway".into();
+    pods["whenUnsatisfiable"] = ANYWAY.into();
     pods
 }
 

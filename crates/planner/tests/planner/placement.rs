@@ -104,6 +104,18 @@ fn what_the_template_says_stays() {
     assert_eq!(workers[0]["topologySpreadConstraints"][1]["maxSkew"], 1);
 }
 
+/// Kubernetes refuses a pod with two constraints of the same key and strictness.
+#[test]
+fn a_template_that_spreads_its_pods_over_nodes_is_left_to_do_so() {
+    let theirs = json!({"topologyKey": NODE, "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"});
+    let job = placed(Placement::Spread).with(|job| {
+        let spec = &mut job.worker_role().template["spec"];
+        spec["topologySpreadConstraints"] = json!([theirs]);
+    });
+    let (workers, _) = specs(&world(job));
+    assert_eq!(workers[0]["topologySpreadConstraints"], json!([theirs]));
+}
+
 #[test]
 fn one_machine_takes_every_pod() {
     let laptop = world(placed(Placement::OnePerNode));
