@@ -48,6 +48,11 @@ impl Cluster {
         self.server.follow(now, watch)
     }
 
+    /// Whether something of its kind changed since the watch was last asked, or it was never asked.
+    pub fn has_news(&self, watch: &Watch) -> bool {
+        self.server.has_news(watch)
+    }
+
     /// A number that grows with every change: watches need not be asked while it stands still.
     pub fn revision(&self) -> u64 {
         self.server.store.revision()

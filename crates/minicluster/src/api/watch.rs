@@ -116,6 +116,13 @@ impl Server {
         })))
     }
 
+    /// Something happened that [`Self::follow`] would look at.
+    pub(crate) fn has_news(&self, watch: &Watch) -> bool {
+        let is_new = !watch.first.is_empty() || watch.mark_end_of_first;
+        let events = self.store.events(&watch.call.resource.id, watch.seen);
+        is_new || events.is_err() || events.is_ok_and(|mut events| events.next().is_some())
+    }
+
     /// What a watch has to say now.
     pub(crate) fn follow(&self, now: Timestamp, watch: &mut Watch) -> Next {
         if watch.over {

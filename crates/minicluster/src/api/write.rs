@@ -160,22 +160,9 @@ impl Server {
         object["metadata"]["uid"] = self.seed.uid().into();
         object["metadata"]["creationTimestamp"] = format::seconds(call.now).into();
         // Who wrote what is settled before the server adds its own part.
-        let mut managed = Managed::of(&object).unwrap_or_default();
-        if managed.is_empty() {
-            let mut empty = json!({});
-            if resource.custom.is_none() {
-                go::decode(&mut empty, &resource.schema, &mut Vec::new())
-                    .map_err(Refusal::bad_request)?;
-            }
-            let as_sent = convert::from_stored(&resource, &object);
-            managed.update(
-                &empty,
-                &as_sent,
-                &self.typed(&resource),
-                writer(call, &resource),
-            );
+        if self.config.managed_fields {
+            self.own_all(call, &mut object)?;
         }
-        managed.write(&mut object);
         admission::on_create(self, call, &mut object)?;
         if resource.status && resource.kind != "Node" {
             clear_status(&resource, &mut object, &format::seconds(call.now));
@@ -193,6 +180,28 @@ impl Server {
             return Err(refusal);
         }
         self.finish_create(call, &key, object)
+    }
+
+    /// Whoever creates an object owns all of it, unless it says otherwise.
+    fn own_all(&self, call: &Call, object: &mut Value) -> Result<(), Refusal> {
+        let resource = &call.resource;
+        let mut managed = Managed::of(object).unwrap_or_default();
+        if managed.is_empty() {
+            let mut empty = json!({});
+            if resource.custom.is_none() {
+                go::decode(&mut empty, &resource.schema, &mut Vec::new())
+                    .map_err(Refusal::bad_request)?;
+            }
+            let as_sent = convert::from_stored(resource, object);
+            managed.update(
+                &empty,
+                &as_sent,
+                &self.typed(resource),
+                writer(call, resource),
+            );
+        }
+        managed.write(object);
+        Ok(())
     }
 
     /// What every object has beyond its own type, for merging.
@@ -255,9 +264,10 @@ impl Server {
                     None => validation::check(object, &resource.schema, "", &mut causes),
                 }
                 if let Some(rules) = &custom.rules {
+                    let concerned = call.sub != "status" || rules.reads_status;
                     if causes.iter().any(Cause::is_blocking) {
                         causes.push(Cause::unchecked());
-                    } else {
+                    } else if concerned {
                         causes.extend(rules.check(object, before));
                     }
                 }
@@ -310,14 +320,19 @@ impl Server {
         place(call, &resource, &mut object)?;
         check_versions(call, before, &mut object, by_patch)?;
         keep_server_fields(call, before, &mut object);
-        let managed = written_managers(before, &object);
+        let managed = match self.config.managed_fields {
+            true => written_managers(before, &object),
+            false => Managed::default(),
+        };
         self.update_managed(
             call,
             before,
             object,
             |managed_fields, server, object| {
-                let schema = server.typed(&resource);
-                managed_fields.update(before, object, &schema, writer(call, &resource));
+                if server.config.managed_fields {
+                    let schema = server.typed(&resource);
+                    managed_fields.update(before, object, &schema, writer(call, &resource));
+                }
             },
             managed,
         )

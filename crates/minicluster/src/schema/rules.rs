@@ -11,6 +11,9 @@ use crate::status::Cause;
 /// The compiled rules of one version of a kind.
 pub(crate) struct Rules {
     schema: CompiledSchema,
+    /// A write of the status alone may break one of them. Rules about what does not change are not
+    /// checked again.
+    pub(crate) reads_status: bool,
     /// Not to be shared between threads as it is.
     validator: Mutex<Validator>,
 }
@@ -26,6 +29,7 @@ impl Rules {
     pub(crate) fn of(document: &Value) -> Option<Self> {
         has_rules(document).then(|| Self {
             schema: compile_schema(document),
+            reads_status: reads_status(document),
             validator: Mutex::new(Validator::new()),
         })
     }
@@ -48,6 +52,13 @@ impl Rules {
             })
             .collect()
     }
+}
+
+/// Some rule stands below the status, or names it.
+fn reads_status(document: &Value) -> bool {
+    let names_it = |rules: &Value| rules.to_string().contains("status");
+    let below = has_rules(&document["properties"]["status"]);
+    below || names_it(&document["x-kubernetes-validations"])
 }
 
 fn has_rules(document: &Value) -> bool {
