@@ -2,6 +2,7 @@
 //! everything else that its status reports. Decides no action.
 
 use contract::Reason;
+use jiff::Timestamp;
 
 use super::blocked::Block;
 use super::situation::Situation;
@@ -31,11 +32,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         transport: observed.job.transport(&observed.site),
         suspended,
         running: situation.phase == Phase::Running && pods::launcher_exists(observed),
-        started_at: match (suspended, observed.recorded.suspended) {
-            (true, _) => observed.recorded.started_at,
-            (false, true) => Some(observed.now),
-            (false, false) => Some(observed.recorded.started_at.unwrap_or(observed.now)),
-        },
+        started_at: started_at(situation),
         launcher: launcher(situation),
         workers: workers(situation),
         outcome: situation.outcome.clone(),
@@ -47,6 +44,18 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         pods: notes(observed),
     };
     (waiting_on, status)
+}
+
+/// An operator that could not write the status may hear of the start and of the end at once.
+fn started_at(situation: &Situation<'_>) -> Option<Timestamp> {
+    let Observed { recorded, job, .. } = situation.observed;
+    let ended = situation.outcome.as_ref().map(|outcome| outcome.at);
+    let latest = situation.observed.now.min(ended.unwrap_or(Timestamp::MAX));
+    match (job.lifecycle.suspended, recorded.suspended) {
+        (true, _) => recorded.started_at,
+        (false, true) => Some(latest),
+        (false, false) => Some(recorded.started_at.unwrap_or(latest)),
+    }
 }
 
 fn launcher(situation: &Situation<'_>) -> Option<Count> {

@@ -36,6 +36,13 @@ fn failure(observed: &Observed) -> (String, String) {
 }
 
 #[test]
+fn a_job_that_is_first_seen_after_its_end_did_not_start_after_it() {
+    let mut done = world(job("demo")).running().launcher_ended(complete(-20));
+    done.recorded.started_at = None;
+    assert_eq!(plan(&done).status.started_at, Some(noon_and(-20)));
+}
+
+#[test]
 fn a_complete_launcher_job_is_success_at_its_own_time() {
     let done = world(job("demo").workers(64))
         .running()
