@@ -10,6 +10,9 @@ use crate::wire::UserJob;
 
 /// The delay after a 429 or 503, or after a pass that ended with work left.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
+/// The delay after a conflict, unless the watch shows sooner what was changed. A proxy or a webhook can
+/// answer 409 although nothing was, and then no event follows.
+const UNCHANGED: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
@@ -51,7 +54,7 @@ pub(crate) fn error_policy(job: &UserJob, error: &Error, context: &Context) -> O
 /// The whole retry table.
 fn after(retry: Retry, failures: u32) -> Option<Duration> {
     match retry {
-        Retry::OnChange => None,
+        Retry::OnChange => Some(UNCHANGED),
         Retry::Soon => Some(SOON),
         Retry::Backoff => {
             let double = |delay, _| Some(doubled(delay, BACKOFF_FIRST, BACKOFF_MAX));
@@ -73,6 +76,10 @@ mod tests {
         assert_eq!(millis(9), Some(60_000));
         assert_eq!(millis(u32::MAX), Some(60_000));
         assert_eq!(after(Retry::Soon, 9), Some(SOON));
-        assert_eq!(after(Retry::OnChange, 1), None);
+    }
+
+    #[test]
+    fn a_conflict_that_no_change_follows_is_tried_again() {
+        assert_eq!(after(Retry::OnChange, 1), Some(UNCHANGED));
     }
 }
