@@ -159,7 +159,7 @@ async fn is_free(lookup: Lookup<'_>, name: &str) -> Result<bool, Error> {
     {
         let job = lookup.key(&lookup.owner.name);
         let memory = &context.memory;
-        memory.mark_name_taken(&Kind::Secret, &key, job, context.now());
+        memory.mark_name_taken(&Kind::Secret, &key, job);
         return Ok(false);
     }
     Err(Error::observing(&Kind::Secret, name, error))

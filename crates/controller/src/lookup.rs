@@ -86,10 +86,8 @@ impl<'a> Lookup<'a> {
     /// The job waits for a name that somebody else holds.
     pub(crate) fn mark_name_taken(&self, kind: &Kind, name: &str) {
         let job = self.key(&self.owner.name);
-        let now = self.context.now();
-        self.context
-            .memory
-            .mark_name_taken(kind, &self.key(name), job, now);
+        let memory = &self.context.memory;
+        memory.mark_name_taken(kind, &self.key(name), job);
         let kind = kind.as_str();
         tracing::warn!("{kind} {name} exists and the job does not own it; waiting for the name");
     }
@@ -102,9 +100,8 @@ impl<'a> Lookup<'a> {
         code: u16,
         message: String,
     ) -> bool {
-        let (uid, now) = (&self.owner.uid, self.context.now());
-        let reported = self.context.memory.with(uid, |job| {
-            job.record_refusal(kind.clone(), name.to_owned(), code, message.clone(), now)
+        let reported = self.context.memory.with(&self.owner.uid, |job| {
+            job.record_refusal(kind.clone(), name.to_owned(), code, message.clone())
         });
         if reported {
             let kind = kind.as_str();

@@ -128,10 +128,12 @@ pub(crate) enum KeySecret {
 
 #[derive(Debug)]
 struct Refused {
-    refusal: Refusal,
+    code: u16,
+    message: String,
     delay: Duration,
     times: u32,
-    first_at: Timestamp,
+    first_at: Instant,
+    last_at: Instant,
     reported: bool,
 }
 
@@ -139,7 +141,7 @@ struct Refused {
 struct Taken {
     job: ObjectKey,
     delay: Duration,
-    retry_at: Timestamp,
+    since: Instant,
 }
 
 impl Memory {
@@ -197,13 +199,7 @@ impl Memory {
     }
 
     /// An object of somebody else holds the name.
-    pub(crate) fn mark_name_taken(
-        &self,
-        kind: &Kind,
-        key: &ObjectKey,
-        job: ObjectKey,
-        now: Timestamp,
-    ) {
+    pub(crate) fn mark_name_taken(&self, kind: &Kind, key: &ObjectKey, job: ObjectKey) {
         let mut taken = lock(&self.taken);
         let key = (kind.clone(), key.clone());
         let delay = doubled(
@@ -216,12 +212,12 @@ impl Memory {
             Taken {
                 job,
                 delay,
-                retry_at: later(now, delay),
+                since: Instant::now(),
             },
         );
     }
 
-    /// When to try the name again, if that is later than now.
+    /// When to try the name again, if that is later than `now`.
     pub(crate) fn name_taken_until(
         &self,
         kind: &Kind,
@@ -232,7 +228,8 @@ impl Memory {
         if taken.is_empty() {
             return None;
         }
-        let until = taken.get(&(kind.clone(), key.clone()))?.retry_at;
+        let taken = taken.get(&(kind.clone(), key.clone()))?;
+        let until = retry_at(taken.since, taken.delay, now);
         (until > now).then_some(until)
     }
 
@@ -300,9 +297,8 @@ impl JobMemory {
         name: String,
         code: u16,
         message: String,
-        now: Timestamp,
     ) -> bool {
-        let key = (kind.clone(), name.clone());
+        let key = (kind, name);
         let before = self.refused.get(&key);
         let times = before.map_or(0, |refused| refused.times) + 1;
         let delay = doubled(
@@ -310,21 +306,17 @@ impl JobMemory {
             REFUSED_FIRST,
             REFUSED_MAX,
         );
-        let refusal = Refusal {
-            kind,
-            name,
-            code,
-            message,
-            retry_at: later(now, delay),
-        };
-        let first_at = before.map_or(now, |refused| refused.first_at);
-        let failing_long = later(first_at, FAILING_TO_REPORT) <= now;
+        let last_at = Instant::now();
+        let first_at = before.map_or(last_at, |refused| refused.first_at);
+        let failing_long = last_at.duration_since(first_at) >= FAILING_TO_REPORT;
         let reported = code < 500 || times >= FAILURES_TO_REPORT || failing_long;
         let refused = Refused {
-            refusal,
+            code,
+            message,
             delay,
             times,
             first_at,
+            last_at,
             reported,
         };
         self.refused.insert(key, refused);
@@ -339,14 +331,25 @@ impl JobMemory {
     }
 
     /// What the status should show: what was refused by decision, or failed again and again.
-    pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        let reported = self.refused.values().filter(|refused| refused.reported);
-        reported.map(|refused| refused.refusal.clone()).collect()
+    pub(crate) fn refusals(&self, now: Timestamp) -> Vec<Refusal> {
+        let reported = self.refused.iter().filter(|(_, refused)| refused.reported);
+        reported
+            .map(|((kind, name), refused)| Refusal {
+                kind: kind.clone(),
+                name: name.clone(),
+                code: refused.code,
+                message: refused.message.clone(),
+                retry_at: retry_at(refused.last_at, refused.delay, now),
+            })
+            .collect()
     }
 }
 
-fn later(now: Timestamp, delay: Duration) -> Timestamp {
-    now.checked_add(delay).unwrap_or(Timestamp::MAX)
+/// When to try again, by a clock that shows `now`. The clock may have been set since the last try, so it does
+/// not tell how long ago that was.
+fn retry_at(last: Instant, delay: Duration, now: Timestamp) -> Timestamp {
+    let left = delay.saturating_sub(last.elapsed());
+    now.checked_add(left).unwrap_or(Timestamp::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -372,36 +375,36 @@ mod tests {
         ObjectKey::new("team-a", "job")
     }
 
-    #[test]
-    fn refusals_are_retried_with_growing_delays() {
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_retried_with_growing_delays() {
         let mut memory = JobMemory::default();
         let mut waits = Vec::new();
         for _ in 0..6 {
-            memory.record_refusal(Kind::Pod, "w".to_owned(), 403, "quota".to_owned(), at(0));
-            waits.push(memory.refusals()[0].retry_at.as_second());
+            memory.record_refusal(Kind::Pod, "w".to_owned(), 403, "quota".to_owned());
+            waits.push(memory.refusals(at(0))[0].retry_at.as_second());
         }
         assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
         memory.clear_refusal(&Kind::Pod, "w");
-        assert!(memory.refusals().is_empty());
+        assert!(memory.refusals(at(0)).is_empty());
     }
 
     #[test]
     fn a_new_generation_is_tried_at_once() {
         let mut memory = JobMemory::default();
         memory.observe_generation(1);
-        memory.record_refusal(Kind::Job, "l".to_owned(), 422, "bad".to_owned(), at(0));
+        memory.record_refusal(Kind::Job, "l".to_owned(), 422, "bad".to_owned());
         memory.observe_generation(1);
-        assert_eq!(memory.refusals().len(), 1);
+        assert_eq!(memory.refusals(at(0)).len(), 1);
         memory.observe_generation(2);
-        assert!(memory.refusals().is_empty());
+        assert!(memory.refusals(at(0)).is_empty());
     }
 
     #[test]
     fn a_failing_server_is_reported_only_when_it_keeps_failing() {
         let mut memory = JobMemory::default();
         for expected in [0, 0, 1] {
-            memory.record_refusal(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned(), at(0));
-            assert_eq!(memory.refusals().len(), expected);
+            memory.record_refusal(Kind::Pod, "w".to_owned(), 500, "webhook".to_owned());
+            assert_eq!(memory.refusals(at(0)).len(), expected);
         }
     }
 
@@ -452,37 +455,30 @@ mod tests {
         assert_eq!((waiting.since, waiting.cause.as_str()), (at(130), "main"));
     }
 
-    #[test]
-    fn a_taken_name_is_retried_with_growing_delays_or_once_it_is_free() {
+    #[tokio::test(start_paused = true)]
+    async fn a_taken_name_is_retried_with_growing_delays_or_once_it_is_free() {
         let memory = Memory::default();
-        memory.mark_name_taken(&Kind::Service, &key(), job(), at(10));
-        assert!(
-            memory
-                .name_taken_until(&Kind::Service, &key(), at(10))
-                .is_some()
-        );
-        assert!(
-            memory
-                .name_taken_until(&Kind::Service, &key(), at(11))
-                .is_none()
-        );
-        assert!(
-            memory
-                .name_taken_until(&Kind::ConfigMap, &key(), at(10))
-                .is_none()
-        );
+        let until = |kind| memory.name_taken_until(&kind, &key(), at(20));
+        memory.mark_name_taken(&Kind::Service, &key(), job());
+        assert!(until(Kind::Service).is_some());
+        assert!(until(Kind::ConfigMap).is_none());
+        tokio::time::advance(TAKEN_FIRST).await;
+        assert!(until(Kind::Service).is_none());
         for _ in 0..10 {
-            memory.mark_name_taken(&Kind::Service, &key(), job(), at(20));
+            memory.mark_name_taken(&Kind::Service, &key(), job());
         }
-        assert_eq!(
-            memory.name_taken_until(&Kind::Service, &key(), at(20)),
-            Some(at(50))
-        );
+        assert_eq!(until(Kind::Service), Some(at(50)));
         assert_eq!(memory.release_name(&Kind::Service, &key()), Some(job()));
-        assert!(
-            memory
-                .name_taken_until(&Kind::Service, &key(), at(20))
-                .is_none()
-        );
+        assert!(until(Kind::Service).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_delays_no_retry() {
+        let mut memory = JobMemory::default();
+        memory.record_refusal(Kind::Pod, "w".to_owned(), 403, "quota".to_owned());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        for now in [0, 1_000_000] {
+            assert_eq!(memory.refusals(at(now))[0].retry_at, at(now + 3));
+        }
     }
 }

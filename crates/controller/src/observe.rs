@@ -82,7 +82,7 @@ pub(crate) async fn observe(
     let refused = context.memory.with(&job.owner.uid, |memory| {
         memory.mount_events = mount_events;
         memory.fill_waiting_since(launcher_pods.iter_mut().chain(&mut workers), now);
-        memory.refusals()
+        memory.refusals(now)
     });
     let observed = Observed {
         now,

@@ -200,9 +200,12 @@ async fn clean_up_deleted(
         }
         apply::apply(context, &context.owner(job), vec![remains]).await?; // client
         // What was refused is due again later. If all was done, the next pass finds nothing to do.
-        let refusals = context.memory.with(job.uid(), |memory| memory.refusals());
+        let now = context.now();
+        let refusals = context
+            .memory
+            .with(job.uid(), |memory| memory.refusals(now));
         let retry_at = refusals.iter().map(|refusal| refusal.retry_at).min();
-        return Ok(Some(retry_at.map_or(SOON, |at| until(at, context.now()))));
+        return Ok(Some(retry_at.map_or(SOON, |at| until(at, now))));
     };
     let converged = converge(context, dialect, &wanted, whole).await?; // client
     Ok(converged.requeue_after)
