@@ -11,7 +11,15 @@ use crate::objects;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aftermath(pub String);
 
+/// Of a job that is not over.
+const OPEN: &str = "not over";
+
 impl Aftermath {
+    /// A job is not over: it is suspended, or outlives its launcher.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.starts_with(OPEN)
+    }
+
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let mut lines = Vec::new();
         for (resource, job) in objects::jobs(cluster) {
@@ -19,7 +27,7 @@ impl Aftermath {
             let verdict = match recorded.outcome.map(|outcome| outcome.verdict) {
                 Some(Verdict::Succeeded) => "succeeded".to_owned(),
                 Some(Verdict::Failed { reason, .. }) => format!("failed ({reason})"),
-                None => "not over".to_owned(),
+                None => OPEN.to_owned(),
             };
             let mut workers = 0;
             let mut launchers = BTreeSet::new();

@@ -116,6 +116,11 @@ impl FaultKind {
         (Self::PodsLag..=Self::Compacted).contains(&self) || self == Self::Paused
     }
 
+    /// The replica is started again.
+    pub fn is_crash(self) -> bool {
+        matches!(self, Self::CrashBefore | Self::CrashAfter)
+    }
+
     /// The replica's clock is wrong.
     pub fn is_of_clock(self) -> bool {
         matches!(self, Self::ClockAhead | Self::ClockBehind)

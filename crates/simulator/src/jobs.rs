@@ -1,6 +1,7 @@
 //! The jobs that users submit, one file each in `jobs/`, and the cluster that they are submitted to.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use dialects::{RESOURCES, Resource};
 use minicluster::{Answer, Cluster, Config, NodeConfig};
@@ -39,6 +40,8 @@ pub(crate) struct Template {
     pub(crate) path: String,
     /// JSON pointer to the number of workers.
     workers: String,
+    /// The job ends after a while, whatever happens.
+    pub(crate) has_deadline: bool,
     pub(crate) resource: &'static Resource,
 }
 
@@ -48,11 +51,15 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The job of this name.
-pub(crate) fn template(name: &str) -> Template {
-    let (_, text) = FILES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .expect("it is one of `names`");
+pub(crate) fn template(name: &str) -> &'static Template {
+    static TEMPLATES: LazyLock<BTreeMap<&str, Template>> = LazyLock::new(|| {
+        let read = |(name, text): &(&'static str, &str)| (*name, read(text));
+        FILES.iter().map(read).collect()
+    });
+    TEMPLATES.get(name).expect("it is one of `names`")
+}
+
+fn read(text: &str) -> Template {
     let object: Value = serde_saphyr::from_str(text).expect("the file is YAML");
     let (group, _) = object["apiVersion"]
         .as_str()
@@ -64,7 +71,10 @@ pub(crate) fn template(name: &str) -> Template {
         .expect("the group is served");
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let workers = object["metadata"]["annotations"][WORKERS_ANNOTATION].as_str();
+    let dialect = resource.dialect_of(&object);
+    let lowered = (dialect.lower)(&object);
     Template {
+        has_deadline: lowered.is_ok_and(|job| job.limits().deadline_secs.is_some()),
         path: format!("/apis/{version}/namespaces/default/{}", resource.plural),
         workers: workers
             .expect("the file says where the number is")
@@ -92,12 +102,6 @@ impl Template {
         )
     }
 
-    /// The job ends after a while, whatever happens.
-    pub(crate) fn has_deadline(&self) -> bool {
-        let lowered = (self.resource.dialect_of(&self.object).lower)(&self.object);
-        lowered.is_ok_and(|job| job.limits().deadline_secs.is_some())
-    }
-
     /// A merge patch that suspends or resumes the job, where its dialect can.
     pub(crate) fn suspension(&self, suspended: bool) -> Option<Value> {
         let field = self.resource.dialect_of(&self.object).suspend_field?;
@@ -110,12 +114,10 @@ fn nested<'a>(path: impl DoubleEndedIterator<Item = &'a str>, value: Value) -> V
         .fold(value, |inner, name| serde_json::json!({name: inner}))
 }
 
-static PREPARED: Mutex<Option<Cluster>> = Mutex::new(None);
-
 /// A cluster with the shipped definitions. Reading them takes long, so that clones of one are used.
 pub(crate) fn cluster() -> Cluster {
-    let mut prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
-    prepared.get_or_insert_with(prepare).clone()
+    static PREPARED: LazyLock<Cluster> = LazyLock::new(prepare);
+    PREPARED.clone()
 }
 
 fn prepare() -> Cluster {
@@ -129,6 +131,8 @@ fn prepare() -> Cluster {
     };
     let config = Config {
         node: Some(node),
+        // No operator applies on the server's side.
+        managed_fields: false,
         ..Config::default()
     };
     let mut cluster = Cluster::new(config);

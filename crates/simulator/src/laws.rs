@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::fault::{Fault, FaultKind};
+use crate::job_view::{JobView, JobViews};
 use crate::kubelet::Kubelet;
 use crate::schedule::Schedule;
 use crate::{clock, objects};
@@ -17,18 +18,21 @@ use crate::{clock, objects};
 mod bounded;
 mod cleaned_up;
 mod converged;
+mod deadlines_bind;
 mod deletes_name_uids;
 mod exact_attempts;
 mod gate_holds;
 mod generations_grow;
 mod hands_off;
 mod key_hygiene;
+mod no_finalizers;
 mod no_orphans;
 mod no_rerun;
 mod one_launcher;
 mod one_pod_per_rank;
 mod own_namespace;
 mod sane_times;
+mod says_why;
 mod suspended_is_empty;
 mod terminal_is_terminal;
 mod truthful_verdict;
@@ -39,10 +43,17 @@ type Broken = String;
 /// A law. Most say something about one of the two moments only.
 trait Law: Send {
     /// A container started or ended.
-    fn after_report(&mut self, _view: &View<'_>) {}
+    fn after_report(&mut self, _view: &View<'_>) -> Result<(), Broken> {
+        Ok(())
+    }
 
     /// After a write that the API server carried out.
     fn after_write(&mut self, _view: &View<'_>, _write: &Write<'_>) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    /// The weather becomes calm, and others are about to take away what they planted.
+    fn before_calm(&mut self, _view: &View<'_>, _foreign: &Foreign) -> Result<(), Broken> {
         Ok(())
     }
 
@@ -65,6 +76,10 @@ macro_rules! laws {
             (
                 "I20 transparency",
                 "Faults of the operator and its connection do not change how a job ends.",
+            ),
+            (
+                "I21 history",
+                "A job that was edited has what it would have if it had been submitted like that.",
             ),
             (
                 "I23 isolation",
@@ -99,14 +114,21 @@ laws! {
     "I14 no orphans": no_orphans::NoOrphans,
     "I15 suspended is empty": suspended_is_empty::SuspendedIsEmpty,
     "I16 key hygiene": key_hygiene::KeyHygiene,
+    "I17 no finalizers": no_finalizers::NoFinalizers,
     "I18 converged": converged::Converged,
+    "I22 deadlines bind": deadlines_bind::DeadlinesBind,
     "I24 bounded": bounded::Bounded,
+    "I25 says why": says_why::SaysWhy,
 }
 
 /// What a law may look at.
-pub(crate) struct View<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) kubelet: &'a Kubelet,
+struct View<'a> {
+    cluster: &'a Cluster,
+    kubelet: &'a Kubelet,
+    jobs: &'a [Arc<JobView>],
+    /// Jobs of which others deleted or ended something.
+    disturbed: &'a BTreeSet<String>,
+    weather: Weather,
 }
 
 /// A write that was carried out.
@@ -115,9 +137,6 @@ struct Write<'a> {
     body: &'a Value,
     /// What it changed or deleted, as it was before.
     before: Option<&'a Value>,
-    /// Jobs of which others deleted or ended something.
-    disturbed: &'a BTreeSet<String>,
-    weather: Weather,
     foreign: &'a Foreign,
 }
 
@@ -128,19 +147,38 @@ struct Weather {
     stale_views: bool,
     /// The clock of an operator may be wrong.
     wrong_clocks: bool,
+    /// How many processes of operators there are at most, one after the other.
+    processes: usize,
+    /// The user submits the job and leaves it alone, and no operator sleeps.
+    is_left_alone: bool,
+    /// When a fault struck last, in milliseconds.
+    struck_at: Option<u64>,
 }
+
+impl Weather {
+    /// No fault has an effect any more that struck before this time.
+    fn is_quiet_since(self, at: u64) -> bool {
+        self.struck_at
+            .is_none_or(|struck| struck + AFTERMATH_MS <= at)
+    }
+}
+
+/// An operator that nothing disturbs does what the user asked for within this time.
+const PROMPT_MS: u64 = 5_000;
+/// The longest fault lasts a minute. Whatever it delayed is done soon after.
+const AFTERMATH_MS: u64 = 120_000;
 
 /// The end of a run.
 struct Rest<'a> {
     schedule: &'a Schedule,
     struck: &'a [Fault],
-    disturbed: &'a BTreeSet<String>,
     writes: u32,
 }
 
 /// All laws, and what they remember.
 pub(crate) struct Laws {
     laws: Vec<(&'static str, Box<dyn Law>)>,
+    jobs: JobViews,
     weather: Weather,
     disturbed: BTreeSet<String>,
     foreign: Foreign,
@@ -149,12 +187,18 @@ pub(crate) struct Laws {
 
 impl Laws {
     pub(crate) fn new(schedule: &Schedule) -> Self {
+        let crashes = schedule.faults.iter().filter(|one| one.kind.is_crash());
         let struck = |of: fn(FaultKind) -> bool| schedule.faults.iter().any(|one| of(one.kind));
         Self {
             laws: all(),
+            jobs: JobViews::default(),
             weather: Weather {
                 stale_views: schedule.replicas > 1 || struck(FaultKind::makes_views_stale),
                 wrong_clocks: struck(FaultKind::is_of_clock),
+                processes: schedule.replicas + crashes.count(),
+                is_left_alone: schedule.script.len() == 1
+                    && !struck(|kind| kind == FaultKind::Paused),
+                struck_at: None,
             },
             disturbed: BTreeSet::new(),
             foreign: Foreign::default(),
@@ -163,10 +207,22 @@ impl Laws {
     }
 
     /// A container started or ended.
-    pub(crate) fn after_report(&mut self, view: &View<'_>) {
-        for (_, law) in &mut self.laws {
-            law.after_report(view);
+    pub(crate) fn after_report(
+        &mut self,
+        cluster: &Cluster,
+        kubelet: &Kubelet,
+    ) -> Result<(), (&'static str, String)> {
+        let view = View {
+            cluster,
+            kubelet,
+            jobs: self.jobs.look(cluster),
+            disturbed: &self.disturbed,
+            weather: self.weather,
+        };
+        for (name, law) in &mut self.laws {
+            law.after_report(&view).map_err(|how| (*name, how))?;
         }
+        Ok(())
     }
 
     /// What a write is about to change or delete.
@@ -185,7 +241,7 @@ impl Laws {
     /// The API server answered a write with this code.
     pub(crate) fn after_write(
         &mut self,
-        view: &View<'_>,
+        (cluster, kubelet): (&Cluster, &Kubelet),
         call: &Call,
         body: &[u8],
         before: Option<&Value>,
@@ -200,12 +256,37 @@ impl Laws {
             call,
             body: &body,
             before,
-            disturbed: &self.disturbed,
-            weather: self.weather,
             foreign: &self.foreign,
         };
+        let view = View {
+            cluster,
+            kubelet,
+            jobs: self.jobs.look(cluster),
+            disturbed: &self.disturbed,
+            weather: self.weather,
+        };
         for (name, law) in &mut self.laws {
-            law.after_write(view, &write).map_err(|how| (*name, how))?;
+            law.after_write(&view, &write).map_err(|how| (*name, how))?;
+        }
+        Ok(())
+    }
+
+    /// The weather becomes calm.
+    pub(crate) fn before_calm(
+        &mut self,
+        cluster: &Cluster,
+        kubelet: &Kubelet,
+    ) -> Result<(), (&'static str, String)> {
+        let view = View {
+            cluster,
+            kubelet,
+            jobs: self.jobs.look(cluster),
+            disturbed: &self.disturbed,
+            weather: self.weather,
+        };
+        for (name, law) in &mut self.laws {
+            let held = law.before_calm(&view, &self.foreign);
+            held.map_err(|how| (*name, how))?;
         }
         Ok(())
     }
@@ -213,20 +294,31 @@ impl Laws {
     /// Nothing happens any more.
     pub(crate) fn at_rest(
         &mut self,
-        view: &View<'_>,
+        (cluster, kubelet): (&Cluster, &Kubelet),
         schedule: &Schedule,
         struck: &[Fault],
     ) -> Result<(), (&'static str, String)> {
         let rest = Rest {
             schedule,
             struck,
-            disturbed: &self.disturbed,
             writes: self.writes,
         };
+        let view = View {
+            cluster,
+            kubelet,
+            jobs: self.jobs.look(cluster),
+            disturbed: &self.disturbed,
+            weather: self.weather,
+        };
         for (name, law) in &mut self.laws {
-            law.at_rest(view, &rest).map_err(|how| (*name, how))?;
+            law.at_rest(&view, &rest).map_err(|how| (*name, how))?;
         }
         Ok(())
+    }
+
+    /// A fault struck.
+    pub(crate) fn fault_struck(&mut self) {
+        self.weather.struck_at = Some(clock::millis());
     }
 
     /// Somebody else changed what a job has.
@@ -235,9 +327,16 @@ impl Laws {
     }
 
     /// Somebody else created an object that looks as if it were a job's, or has a name that a job needs.
-    pub(crate) fn planted(&mut self, path: String, call: &Call, object: &Value) {
+    pub(crate) fn planted(
+        &mut self,
+        path: String,
+        call: &Call,
+        object: &Value,
+        takes_a_name: bool,
+    ) {
         self.foreign.0.push(Planted {
             path,
+            takes_a_name,
             kind: (call.group.clone(), call.plural.clone()),
             uid: objects::uid(object).to_owned(),
             contents: contents(object),
@@ -260,6 +359,8 @@ struct Foreign(Vec<Planted>);
 pub(crate) struct Planted {
     /// Where requests find it.
     pub(crate) path: String,
+    /// A job needs its name.
+    takes_a_name: bool,
     /// Group and plural.
     kind: (String, String),
     uid: String,

@@ -9,6 +9,7 @@ mod aftermath;
 mod call;
 mod clock;
 pub mod fault;
+mod job_view;
 mod jobs;
 mod kubelet;
 mod laws;

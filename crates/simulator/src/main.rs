@@ -19,9 +19,9 @@ use simulator::{LAWS, Run, script, weather};
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Threads
-    #[arg(long, global = true, default_value_t = 2)]
-    threads: usize,
+    /// Threads; one for each processor if it is not given
+    #[arg(long, global = true)]
+    threads: Option<usize>,
 }
 
 #[derive(Subcommand)]
@@ -53,6 +53,12 @@ enum Command {
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
     },
+    /// Run scenarios as they are
+    Scenarios {
+        /// Files, as in tests/scenarios
+        #[arg(required = true)]
+        scenarios: Vec<PathBuf>,
+    },
     /// Show what happens with one seed
     Explain {
         /// The seed
@@ -70,6 +76,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let Args { command, threads } = Args::parse();
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.unwrap_or_else(processors);
     let held = match command {
         Command::Run {
             schedules,
@@ -78,6 +86,7 @@ fn main() -> ExitCode {
         } => Ok(run(from, schedules, threads, failures)),
         Command::Twice { schedules, from } => Ok(twice(from, schedules, threads)),
         Command::Exhaustive { scenarios } => exhaustive(&scenarios, threads),
+        Command::Scenarios { scenarios } => self::scenarios(&scenarios),
         Command::Explain {
             seed,
             faults,
@@ -140,7 +149,7 @@ fn run(from: u64, schedules: u64, threads: usize, failures: usize) -> bool {
         }
         drop(counts);
         if let Some(violation) = violation {
-            println!("seed {seed}: {violation}");
+            println!("broken {violation} (seed {seed})");
             locked(&broken).push(seed);
         }
         true
@@ -216,10 +225,8 @@ fn exhaustive(scenarios: &[PathBuf], threads: usize) -> anyhow::Result<bool> {
         if let Some(violation) = weather(schedule, false).violation {
             broken.fetch_add(1, Ordering::Relaxed);
             let fault = schedule.faults.last().map(Fault::to_string);
-            println!(
-                "{path} with fault {}: {violation}",
-                fault.unwrap_or_default()
-            );
+            let fault = fault.unwrap_or_default();
+            println!("broken {violation} ({path} with fault {fault})");
         }
         true
     });
@@ -227,6 +234,19 @@ fn exhaustive(scenarios: &[PathBuf], threads: usize) -> anyhow::Result<bool> {
     let scenarios = scenarios.len();
     println!("{runs} single faults in {scenarios} scenarios, {secs:.1} s, {broken} broke a law");
     Ok(broken == 0)
+}
+
+fn scenarios(scenarios: &[PathBuf]) -> anyhow::Result<bool> {
+    let mut held = true;
+    for path in scenarios {
+        let schedule = script::parse(&std::fs::read_to_string(path)?)?;
+        if let Some(violation) = weather(&schedule, false).violation {
+            let name = path.file_stem().unwrap_or_default().display();
+            println!("broken {violation} (scenario {name})");
+            held = false;
+        }
+    }
+    Ok(held)
 }
 
 fn explain(seed: u64, faults: Option<&str>, actions: Option<&str>) -> anyhow::Result<bool> {

@@ -65,6 +65,11 @@ pub(crate) fn is_live(pod: &Value) -> bool {
     )
 }
 
+/// A pod that may run, and that nobody has told to stop.
+pub(crate) fn stays(pod: &Value) -> bool {
+    is_live(pod) && pod["metadata"]["deletionTimestamp"].is_null()
+}
+
 /// A pod that its kubelet calls ready.
 pub(crate) fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();

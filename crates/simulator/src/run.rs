@@ -37,7 +37,8 @@ pub struct Run {
     pub trace: String,
 }
 
-/// Runs a schedule, and its undisturbed twin where both must end alike.
+/// Runs a schedule, and its undisturbed twin where both must end alike; and where the job is not over at the
+/// end, the job as it is then, from the beginning.
 pub fn weather(schedule: &Schedule, keep_trace: bool) -> Run {
     let mut run = run(schedule, keep_trace);
     if run.violation.is_none() && !schedule.faults.is_empty() && schedule.has_twin() {
@@ -45,6 +46,16 @@ pub fn weather(schedule: &Schedule, keep_trace: bool) -> Run {
         if twin.ending != run.ending {
             let how = format!("{:?} instead of {:?}", run.ending.0, twin.ending.0);
             run.violation = Some(format!("I20 transparency: {how}"));
+        }
+    }
+    if run.violation.is_none()
+        && run.ending.is_open()
+        && let Some(fresh) = schedule.without_history()
+    {
+        let twin = self::run(&fresh, false);
+        if twin.ending != run.ending {
+            let how = format!("{:?} instead of {:?}", run.ending.0, twin.ending.0);
+            run.violation = Some(format!("I21 history: {how}"));
         }
     }
     run

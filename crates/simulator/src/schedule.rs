@@ -71,7 +71,7 @@ impl Schedule {
         let mut fate =
             *random.pick(&[Fate::Succeeds, Fate::Succeeds, Fate::FailsOnce, Fate::Fails]);
         // Only a deadline ends a job that never starts.
-        if jobs::template(job).has_deadline() && random.one_in(3) {
+        if jobs::template(job).has_deadline && random.one_in(3) {
             fate = Fate::Stuck;
         }
         let mut schedule = Self {
@@ -104,6 +104,31 @@ impl Schedule {
         }
     }
 
+    /// The job as its user left it, submitted like that. None where what happened before may matter: a job
+    /// that was deleted, a program that failed, and whatever is done to pods.
+    pub fn without_history(&self) -> Option<Self> {
+        let mut fresh = Self {
+            script: vec![(0, UserAction::Submit)],
+            ..self.undisturbed()
+        };
+        let mut suspended = false;
+        for (_, action) in self.script.iter().skip(1) {
+            match action {
+                UserAction::Scale(count) => fresh.workers = *count,
+                UserAction::Suspend => suspended = true,
+                UserAction::Resume => suspended = false,
+                UserAction::Touch => {}
+                UserAction::Submit | UserAction::Delete | UserAction::Recreate => return None,
+            }
+        }
+        if suspended {
+            fresh.script.push((0, UserAction::Suspend));
+        }
+        let transparent = self.faults.iter().all(|fault| fault.kind.is_transparent());
+        let applies = self.script.len() > 1 && transparent && self.fate == Fate::Succeeds;
+        applies.then_some(fresh)
+    }
+
     /// Whether the job must end as it would without the faults. A user who acts while the job runs acts at
     /// another point of its life when a fault delays it.
     pub fn has_twin(&self) -> bool {
@@ -115,7 +140,7 @@ impl Schedule {
             )
         };
         // Time that a fault costs may be all that was left.
-        let deadline = jobs::template(self.job).has_deadline();
+        let deadline = jobs::template(self.job).has_deadline;
         transparent && !deadline && !self.script.iter().any(|(_, action)| acts(action))
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::call::Call;
 use crate::jobs::{self, Template};
 use crate::kubelet::{Due, Kubelet};
-use crate::laws::{Laws, View};
+use crate::laws::Laws;
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::reply::{self, Reply};
@@ -51,7 +51,7 @@ pub(crate) struct State {
     pub(crate) calm: bool,
     /// Faults that struck.
     pub(crate) struck: Vec<crate::fault::Fault>,
-    job: Template,
+    job: &'static Template,
     agenda: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     latency: Random,
@@ -243,6 +243,9 @@ impl State {
         self.calm = true;
         self.trace.say("weather", "calm", "");
         self.weather = storm::Weather::default();
+        if let Err((law, how)) = self.laws.before_calm(&self.cluster, &self.kubelet) {
+            self.break_law(law, &how);
+        }
         self.take_planted_away();
         for replica in 0..self.processes.len() {
             self.machines[replica].wake();
@@ -300,6 +303,7 @@ impl State {
             true => Laws::target(&self.cluster, &sent.call),
             false => None,
         };
+        let revision = self.cluster.revision();
         let answer = match self.cluster.handle(clock::now(), sent.request.clone()) {
             Answer::Whole(answer) => answer,
             Answer::Watch(_) | Answer::Log(_) => {
@@ -311,19 +315,18 @@ impl State {
             let who = format!("muster-{}", sent.replica);
             self.trace.say(&who, &sent.call.line(), &code.to_string());
             self.written_at = clock::millis();
-            let view = View {
-                cluster: &self.cluster,
-                kubelet: &self.kubelet,
-            };
+            let around = (&self.cluster, &self.kubelet);
             let body = sent.request.body();
             if let Err((law, how)) =
                 self.laws
-                    .after_write(&view, &sent.call, body, before.as_deref(), code)
+                    .after_write(around, &sent.call, body, before.as_deref(), code)
             {
                 self.break_law(law, &how);
             }
         }
-        self.changed();
+        if self.cluster.revision() != revision {
+            self.changed();
+        }
         answer
     }
 
@@ -338,16 +341,14 @@ impl State {
     fn changed(&mut self) {
         let after = self.latency.skewed(1, 60);
         self.plan_tick(after);
-        let due: Vec<(u64, usize, String)> = self
-            .watches
-            .iter_mut()
-            .filter_map(|(id, open)| {
-                let is_due = std::mem::replace(&mut open.delivery_due, true);
-                (!is_due).then(|| (*id, open.replica, open.plural.clone()))
-            })
-            .collect();
-        for (id, replica, plural) in due {
-            let lag = self.weather.lag_ms(replica, &plural);
+        let mut due = Vec::new();
+        for (id, open) in &mut self.watches {
+            if !open.delivery_due && self.cluster.has_news(&open.watch) {
+                open.delivery_due = true;
+                due.push((*id, self.weather.lag_ms(open.replica, &open.plural)));
+            }
+        }
+        for (id, lag) in due {
             let after = lag + self.latency.skewed(1, 30);
             self.plan(after, Happening::Deliver(id));
         }
@@ -396,18 +397,16 @@ impl State {
             self.trace.say("kubelet", &what, &code.to_string());
         }
         self.cluster.report(clock::now(), report);
-        let view = View {
-            cluster: &self.cluster,
-            kubelet: &self.kubelet,
-        };
-        self.laws.after_report(&view);
+        if let Err((law, how)) = self.laws.after_report(&self.cluster, &self.kubelet) {
+            self.break_law(law, &how);
+        }
         self.changed();
     }
 
     fn user(&mut self, index: usize) {
         let action = self.schedule.script[index].1;
         let workers = self.schedule.workers;
-        let code = users::act(&mut self.cluster, clock::now(), &self.job, workers, action);
+        let code = users::act(&mut self.cluster, clock::now(), self.job, workers, action);
         self.trace
             .say("user", &format!("{action:?}"), &code.to_string());
         self.changed();
@@ -443,11 +442,8 @@ impl State {
 
     /// Checks what must hold once nothing happens any more.
     pub(crate) fn at_rest(&mut self) {
-        let view = View {
-            cluster: &self.cluster,
-            kubelet: &self.kubelet,
-        };
-        if let Err((law, how)) = self.laws.at_rest(&view, &self.schedule, &self.struck) {
+        let around = (&self.cluster, &self.kubelet);
+        if let Err((law, how)) = self.laws.at_rest(around, &self.schedule, &self.struck) {
             self.break_law(law, &how);
         }
     }

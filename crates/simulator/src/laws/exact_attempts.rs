@@ -1,7 +1,6 @@
 //! I10.
 
-use super::{Broken, Law, Rest, View, Write, lowered, recorded};
-use crate::objects;
+use super::{Broken, Law, Rest, View, Write};
 use crate::schedule::UserAction;
 
 pub(super) const SENTENCE: &str =
@@ -15,9 +14,9 @@ impl Law for ExactAttempts {
         if write.call.subresource != "status" {
             return Ok(());
         }
-        for (resource, job) in objects::jobs(view.cluster) {
-            let counted = recorded(resource, job).restarts;
-            let failed = view.kubelet.failed_pods.get(objects::uid(job));
+        for job in view.jobs {
+            let counted = job.recorded.restarts;
+            let failed = view.kubelet.failed_pods.get(job.uid());
             let failed = failed.copied().unwrap_or_default();
             if counted > failed {
                 return Err(format!("{counted} restarts after {failed} failures"));
@@ -32,10 +31,11 @@ impl Law for ExactAttempts {
         if rest.schedule.script.iter().any(resumed) {
             return Ok(());
         }
-        for (resource, job) in objects::jobs(view.cluster) {
-            let uid = objects::uid(job);
-            let limits = lowered(resource, job).map(|job| job.limits().backoff_limit);
-            let Some(limit) = limits.flatten().filter(|_| !rest.disturbed.contains(uid)) else {
+        for job in view.jobs {
+            let uid = job.uid();
+            let lowered = job.lowered.as_ref();
+            let limit = lowered.and_then(|job| job.limits().backoff_limit);
+            let Some(limit) = limit.filter(|_| !view.disturbed.contains(uid)) else {
                 continue;
             };
             let failed = view.kubelet.failures.get(uid).copied().unwrap_or_default();

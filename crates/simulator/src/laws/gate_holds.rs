@@ -1,12 +1,11 @@
 //! I3.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use planner::job::LauncherStart;
-use serde_json::Value;
 
-use super::{Broken, Law, View, Write, lowered};
+use super::{Broken, Law, View, Write};
+use crate::job_view::JobView;
 use crate::objects;
 
 pub(super) const SENTENCE: &str = "The launcher of a job that waits for its workers is started only after all of them were ready.";
@@ -22,12 +21,12 @@ pub(super) struct GateHolds {
 }
 
 impl Law for GateHolds {
-    fn after_report(&mut self, view: &View<'_>) {
-        for (resource, job) in objects::jobs(view.cluster) {
-            let Some(lowered) = lowered(resource, job) else {
+    fn after_report(&mut self, view: &View<'_>) -> Result<(), Broken> {
+        for job in view.jobs {
+            let Some(lowered) = &job.lowered else {
                 continue;
             };
-            let uid = objects::uid(job);
+            let uid = job.uid();
             if lowered.lifecycle.suspended {
                 self.since_suspension.remove(uid);
                 continue;
@@ -37,29 +36,27 @@ impl Law for GateHolds {
             let fewest = self.fewest.entry(uid.to_owned()).or_insert(count);
             *fewest = count.min(*fewest);
             if lowered.launcher.start == LauncherStart::WhenWorkersReady
-                && ready(view, uid) >= *fewest
+                && ready(view, job) >= *fewest
             {
                 self.ever.insert(uid.to_owned());
                 self.since_suspension.insert(uid.to_owned());
             }
         }
+        Ok(())
     }
 
     fn after_write(&mut self, view: &View<'_>, write: &Write<'_>) -> Result<(), Broken> {
         // What users do is seen here.
-        self.after_report(view);
+        self.after_report(view)?;
         let Some(owner) = started(write) else {
             return Ok(());
         };
-        let mut jobs = objects::jobs(view.cluster);
-        let Some((resource, job)) = jobs.find(|(_, job)| objects::uid(job) == owner) else {
-            return Ok(());
-        };
-        let Some(job) = lowered(resource, job) else {
+        let job = view.jobs.iter().find(|job| job.uid() == owner);
+        let Some(job) = job.and_then(|job| job.lowered.as_ref()) else {
             return Ok(());
         };
         let waits = job.launcher.start == LauncherStart::WhenWorkersReady;
-        let gathered = match write.weather.stale_views {
+        let gathered = match view.weather.stale_views {
             true => self.ever.contains(owner),
             // A user may suspend the job while the request is on its way.
             false => self.since_suspension.contains(owner) || job.lifecycle.suspended,
@@ -83,8 +80,7 @@ fn started<'a>(write: &Write<'a>) -> Option<&'a str> {
     objects::controller(object).filter(|_| starts)
 }
 
-fn ready(view: &View<'_>, job: &str) -> usize {
-    let workers = objects::pods(view.cluster).filter(|pod| !objects::is_launcher(pod));
-    let workers = workers.filter(|pod: &&Arc<Value>| objects::job_uid(pod) == job);
+fn ready(view: &View<'_>, job: &JobView) -> usize {
+    let workers = job.workers(view.cluster);
     workers.filter(|pod| objects::is_ready(pod)).count()
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::{Broken, Law, View, Write};
-use crate::objects;
 
 pub(super) const SENTENCE: &str =
     "The observed generation never exceeds the generation, and never goes back.";
@@ -17,12 +16,14 @@ impl Law for GenerationsGrow {
         if write.call.subresource != "status" {
             return Ok(());
         }
-        for (_, job) in objects::jobs(view.cluster) {
-            let Some(observed) = job["status"]["observedGeneration"].as_i64() else {
+        for job in view.jobs {
+            let object = &job.object;
+            let Some(observed) = object["status"]["observedGeneration"].as_i64() else {
                 continue;
             };
-            let generation = job["metadata"]["generation"].as_i64().unwrap_or_default();
-            let before = self.0.insert(objects::uid(job).to_owned(), observed);
+            let generation = object["metadata"]["generation"].as_i64();
+            let generation = generation.unwrap_or_default();
+            let before = self.0.insert(job.uid().to_owned(), observed);
             if observed > generation || before.is_some_and(|before| observed < before) {
                 return Err(format!("{observed} of {generation}, after {before:?}"));
             }

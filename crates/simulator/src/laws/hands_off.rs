@@ -25,7 +25,7 @@ impl Law for HandsOff {
                 continue;
             }
             let unseen = planted.at + UNSEEN_MS > clock::millis();
-            if many && (write.weather.stale_views || unseen) {
+            if many && (view.weather.stale_views || unseen) {
                 self.0.insert(planted.uid.clone());
             }
             if !self.0.contains(&planted.uid) {

@@ -1,9 +1,6 @@
 //! I9.
 
-use std::collections::BTreeSet;
-
-use super::{Broken, Law, Rest, View, Write, lowered};
-use crate::objects;
+use super::{Broken, Law, Rest, View, Write};
 
 pub(super) const SENTENCE: &str =
     "Once a launcher exited with 0, no launcher of its job is started again.";
@@ -12,23 +9,22 @@ pub(super) const SENTENCE: &str =
 pub(super) struct NoRerun;
 
 impl Law for NoRerun {
-    fn after_write(&mut self, view: &View<'_>, write: &Write<'_>) -> Result<(), Broken> {
-        check(view, write.disturbed)
+    fn after_write(&mut self, view: &View<'_>, _: &Write<'_>) -> Result<(), Broken> {
+        check(view)
     }
 
-    fn at_rest(&mut self, view: &View<'_>, rest: &Rest<'_>) -> Result<(), Broken> {
-        check(view, rest.disturbed)
+    fn at_rest(&mut self, view: &View<'_>, _: &Rest<'_>) -> Result<(), Broken> {
+        check(view)
     }
 }
 
-fn check(view: &View<'_>, disturbed: &BTreeSet<String>) -> Result<(), Broken> {
-    for (resource, job) in objects::jobs(view.cluster) {
-        let uid = objects::uid(job);
+fn check(view: &View<'_>) -> Result<(), Broken> {
+    for job in view.jobs {
+        let uid = job.uid();
         // Where others delete the evidence, a success may be lost; some jobs outlive their launcher.
-        let outlives = lowered(resource, job).is_some_and(|job| job.outlives_launcher());
-        let excused = outlives || disturbed.contains(uid);
+        let excused = job.outlives_launcher() || view.disturbed.contains(uid);
         if view.kubelet.reruns.contains(uid) && !excused {
-            return Err(format!("{} ran again", objects::name(job)));
+            return Err(format!("{} ran again", job.name()));
         }
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Broken, Law, View, Write, recorded};
-use crate::objects;
+use super::{Broken, Law, View, Write};
 
-pub(super) const SENTENCE: &str = "The time at which a job ended never changes.";
+pub(super) const SENTENCE: &str =
+    "The time at which a job ended never changes, and is not before its start.";
 
 /// Times by the UID of their job.
 #[derive(Default)]
@@ -16,12 +16,19 @@ impl Law for SaneTimes {
         if write.call.subresource != "status" {
             return Ok(());
         }
-        for (resource, job) in objects::jobs(view.cluster) {
-            let Some(outcome) = recorded(resource, job).outcome else {
+        for job in view.jobs {
+            let Some(outcome) = &job.recorded.outcome else {
                 continue;
             };
+            let started = job.recorded.started_at;
+            if started.is_some_and(|at| at > outcome.at) && !view.weather.wrong_clocks {
+                return Err(format!(
+                    "it started at {started:?} and ended at {}",
+                    outcome.at
+                ));
+            }
             let ended = outcome.at.to_string();
-            let before = self.0.insert(objects::uid(job).to_owned(), ended.clone());
+            let before = self.0.insert(job.uid().to_owned(), ended.clone());
             if before.as_ref().is_some_and(|before| *before != ended) {
                 return Err(format!("it ended at {before:?} and at {ended}"));
             }

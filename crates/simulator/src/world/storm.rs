@@ -129,6 +129,7 @@ impl State {
                 Strike::Hit => {}
                 Strike::OfWrite => of_write = Some(fault.kind),
             }
+            self.laws.fault_struck();
             self.struck.push(fault);
         }
         if self.processes[replica] != sent.process {
@@ -224,7 +225,7 @@ impl State {
                 self.drop_watches(|plural| plural == "pods", replica);
             }
             FaultKind::ReadsFail => self.weather.refused.push(spell(&[])),
-            FaultKind::Compacted => self.cluster.compact(),
+            FaultKind::Compacted => self.compact(),
             FaultKind::PodDeleted => return self.delete_some("", "pods"),
             FaultKind::ChildDeleted => {
                 let plural = *self.latency.pick(&["configmaps", "services", "secrets"]);
@@ -294,7 +295,7 @@ impl State {
             "statefulsets" => squatter["spec"]["replicas"] = 0.into(),
             _ => {}
         }
-        self.plant(sent.request.uri().path(), &sent.call, &squatter)
+        self.plant(sent.request.uri().path(), &sent.call, &squatter, true)
     }
 
     /// Somebody copies a worker, with its labels.
@@ -312,10 +313,10 @@ impl State {
         let path = "/api/v1/namespaces/default/pods";
         let request = Request::post(path).body(());
         let call = Call::of(&request.expect("the parts are valid"));
-        self.plant(path, &call, &copy)
+        self.plant(path, &call, &copy, false)
     }
 
-    fn plant(&mut self, path: &str, call: &Call, object: &Value) -> Strike {
+    fn plant(&mut self, path: &str, call: &Call, object: &Value, takes_a_name: bool) -> Strike {
         if sets::send(&mut self.cluster, clock::now(), "POST", path, object) != 201 {
             return Strike::Missed;
         }
@@ -328,7 +329,8 @@ impl State {
             .expect("it was just created");
         self.trace
             .say("somebody", &format!("creates {}/{name}", call.plural), "");
-        self.laws.planted(format!("{path}/{name}"), call, &stored);
+        let path = format!("{path}/{name}");
+        self.laws.planted(path, call, &stored, takes_a_name);
         self.changed();
         Strike::Hit
     }

@@ -8,14 +8,15 @@ use minicluster::{Answer, Next, Watch};
 use super::{Happening, Sent, State};
 use crate::{clock, reply};
 
-/// Watches are asked at least this often, because they send bookmarks.
-const WATCH_LOOKS_MS: u64 = 90_000;
+/// Watches are asked at least this often, because they send bookmarks: an operator gives up a watch that is
+/// silent for five minutes.
+const WATCH_LOOKS_MS: u64 = 200_000;
 
 /// An open watch.
 pub(super) struct Open {
     pub(super) replica: usize,
     pub(super) plural: String,
-    watch: Box<Watch>,
+    pub(super) watch: Box<Watch>,
     lines: UnboundedSender<Bytes>,
     pub(super) delivery_due: bool,
 }
@@ -78,6 +79,19 @@ impl State {
         if over {
             self.watches.remove(&id);
         }
+    }
+
+    /// The API server forgets its history: a watch that is behind ends with 410.
+    pub(super) fn compact(&mut self) {
+        for open in self.watches.values_mut() {
+            // Nothing happened that it has not seen, so it is not behind.
+            if !self.cluster.has_news(&open.watch)
+                && let Next::Lines(lines) = self.cluster.follow(clock::now(), &mut open.watch)
+            {
+                _ = open.lines.unbounded_send(lines.into());
+            }
+        }
+        self.cluster.compact();
     }
 
     pub(super) fn drop_watches(&mut self, concerned: impl Fn(&str) -> bool, replica: usize) {
