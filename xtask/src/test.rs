@@ -19,7 +19,7 @@ use crate::artifacts::Artifact;
 use crate::cluster::{self, Guard, Running, Spec};
 use crate::command::cargo;
 use crate::interrupts::Interrupts;
-use crate::{clients, command, images, packages, queues, tidy};
+use crate::{clients, command, images, packages, queues, tidy, weather};
 use builds::Builds;
 use leftovers::Sandbox;
 use report::Report;
@@ -56,6 +56,15 @@ enum Group {
     Cluster,
     /// The same with queues of others, which take long to build
     Queues,
+    /// The operator in bad weather, in simulated time, with a simulator that takes minutes to build
+    Weather,
+}
+
+impl Group {
+    /// Cargo alone cannot run it.
+    fn needs_cluster(self) -> bool {
+        !matches!(self, Self::Unit | Self::Weather)
+    }
 }
 
 /// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
@@ -102,7 +111,7 @@ const CLUSTER_TEST_THREADS: &str = "4";
 fn needs(group: Group) -> &'static [Artifact] {
     use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, PodGroups, Python, Queues};
     match group {
-        Group::Unit => &[],
+        Group::Unit | Group::Weather => &[],
         Group::Local => &[Kubernetes],
         Group::Api => &[Kubernetes, Operator, Python, Flyte, PodGroups],
         Group::Size => &[Kubernetes, Operator],
@@ -119,7 +128,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         // take minutes to build.
         None => {
             let mut groups = Group::value_variants().to_vec();
-            groups.retain(|group| args.all || !matches!(group, Group::Size | Group::Queues));
+            let slow =
+                |group: &Group| matches!(group, Group::Size | Group::Queues | Group::Weather);
+            groups.retain(|group| args.all || !slow(group));
             groups
         }
     };
@@ -128,7 +139,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     report.stage("packages", || {
         packages::ensure(PACKAGES)?;
         // Now, and not while the tests of a stage wait for it.
-        if groups != [Group::Unit] {
+        if groups.iter().any(|group| group.needs_cluster()) {
             let with_nodes = [Group::Cluster, Group::Queues];
             cluster::install_packages(with_nodes.iter().any(|group| groups.contains(group)))?;
         }
@@ -168,7 +179,10 @@ impl Stages {
         if wanted(Group::Unit) {
             self.unit(report);
         }
-        if groups != [Group::Unit] && report.all_passed() {
+        if wanted(Group::Weather) && report.all_passed() {
+            report.stage("bad weather", || self.weather());
+        }
+        if groups.iter().any(|group| group.needs_cluster()) && report.all_passed() {
             // Before any stage waits for what is built beside them.
             report.stage("compile", || self.compile(groups));
         }
@@ -235,7 +249,7 @@ impl Stages {
         let mut packages = BTreeSet::new();
         for group in groups {
             packages.extend(match group {
-                Group::Unit => &[][..],
+                Group::Unit | Group::Weather => &[][..],
                 Group::Local => &["cli", "minicluster"],
                 Group::Api => &["minicluster", "e2e"],
                 Group::Size | Group::Cluster | Group::Queues => &["e2e"],
@@ -289,6 +303,13 @@ impl Stages {
             tests.args(["--package", "e2e", "--test", "size"]);
             self.tests("", tests.envs(environment))
         })
+    }
+
+    fn weather(&self) -> Result<Tally> {
+        for mut check in weather::checks() {
+            self.program("", &mut check, |_| {})?;
+        }
+        Ok(Tally::default())
     }
 
     fn cluster(&self) -> Result<Tally> {
