@@ -8,6 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::Cluster;
@@ -36,6 +37,12 @@ pub struct Request {
     pub code: u16,
     /// Path and query.
     pub uri: String,
+    /// When it came.
+    pub received: Timestamp,
+    /// When its answer was complete, or had begun in the case of a watch that is open.
+    pub answered: Timestamp,
+    /// The answer goes on: a watch has one line when it begins, and another at its end.
+    pub is_open: bool,
 }
 
 impl Request {
@@ -67,8 +74,17 @@ impl Request {
             user: text(&entry["user"]["username"]),
             code: code.try_into().unwrap_or_default(),
             uri: text(&entry["requestURI"]),
+            received: time(&entry["requestReceivedTimestamp"])?,
+            answered: time(&entry["stageTimestamp"])?,
+            is_open: entry["stage"] == "ResponseStarted",
         })
     }
+}
+
+fn time(value: &Value) -> Result<Timestamp> {
+    let text = value.as_str().context("a line without a time")?;
+    text.parse()
+        .with_context(|| format!("`{text}` is not a time"))
 }
 
 impl Audit {
@@ -158,14 +174,18 @@ mod tests {
 
     const LINE: &str = r#"{"verb":"patch","user":{"username":"me"},"requestURI":"/x",
         "objectRef":{"resource":"mpijobs","namespace":"a","name":"pi","subresource":"status"},
-        "responseStatus":{"code":409}}"#;
+        "responseStatus":{"code":409},"stage":"ResponseComplete",
+        "requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z",
+        "stageTimestamp":"2026-01-01T00:00:00.250001Z"}"#;
 
     #[test]
     fn a_line_says_who_asked_what_and_what_came_of_it() {
         let request = Request::of_line(LINE).expect("a line of the log");
         assert_eq!(request.resource, "mpijobs/status");
         assert_eq!((request.user.as_str(), request.code), ("me", 409));
-        assert!(request.is_write() && !request.is_election());
+        assert!(request.is_write() && !request.is_election() && !request.is_open);
+        let took = request.answered.duration_since(request.received);
+        assert_eq!(took.as_millis(), 250);
         assert_eq!(table(&[request]), "     1  patch mpijobs/status → 409\n");
     }
 

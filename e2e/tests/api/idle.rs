@@ -18,6 +18,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// …and a restarted one for so long, after it has seen all jobs.
 const RESTARTED: Duration = Duration::from_secs(10);
 const JOBS: usize = 20;
+/// Requests of an idle operator in [`IDLE`]: its lease every ten seconds, and a watch that starts over.
+const REQUESTS_MAX: usize = 7;
 /// Memory of an idle operator with [`JOBS`] jobs.
 const RESIDENT_MAX: u64 = 15 << 20;
 /// The program as it is shipped.
@@ -42,11 +44,13 @@ fn bring(
     })
 }
 
-/// What the operator writes in this time.
-fn written_in(fixture: &ApiFixture, time: Duration) -> Result<Vec<Request>> {
+/// What the operator asks for in this time.
+fn asked_in(fixture: &ApiFixture, time: Duration) -> Result<Vec<Request>> {
     let audit = Audit::from_now(&fixture.cluster)?;
     std::thread::sleep(time);
-    audit.writes_of(&fixture.account.user)
+    let mut requests = audit.requests_of(&fixture.account.user)?;
+    requests.retain(|request| !request.is_open);
+    Ok(requests)
 }
 
 #[test]
@@ -86,15 +90,22 @@ fn an_operator_with_nothing_to_do_writes_nothing_and_stays_small() -> Result<()>
         ensure!(condition(&fixture.job(&job)?, "Succeeded") == Some("True"));
     }
     std::thread::sleep(SETTLED);
-    let writes = written_in(&fixture, IDLE)?;
+    let requests = asked_in(&fixture, IDLE)?;
     say(&format!(
-        "idle with {JOBS} finished jobs: {} writes in {IDLE:?}",
-        writes.len()
+        "idle with {JOBS} finished jobs: {} requests in {IDLE:?}",
+        requests.len()
     ));
     ensure!(
-        writes.is_empty(),
+        requests
+            .iter()
+            .all(|request| request.is_election() || !request.is_write()),
         "an idle operator writes:\n{}",
-        table(&writes)
+        table(&requests)
+    );
+    ensure!(
+        requests.len() <= REQUESTS_MAX,
+        "an idle operator asks for much:\n{}",
+        table(&requests)
     );
 
     let (resident, program) = (operator.resident_bytes()?, program()?);

@@ -13,6 +13,8 @@ use super::fixture::new_fixture;
 
 /// Writes of a job's life beyond one for each worker: twelve, and two of its progress.
 const OVERHEAD_MAX: usize = 14;
+/// Requests that remove all workers of a finished job.
+const CLEAN_UP_MAX: usize = 1;
 /// Counters that wait for quiet pods are written within this time.
 const SETTLED: Duration = Duration::from_secs(5);
 
@@ -28,6 +30,12 @@ fn wasted(writes: &[Request]) -> usize {
     made.dedup();
     let refused = writes.iter().filter(|write| write.code >= 300).count();
     refused + total - made.len()
+}
+
+/// Requests that removed pods.
+fn cleaned_up(writes: &[Request]) -> usize {
+    let removes = |write: &&Request| write.verb.starts_with("delete") && write.resource == "pods";
+    writes.iter().filter(removes).count()
 }
 
 /// The writes of a job's whole life.
@@ -73,13 +81,14 @@ fn side_by_side(lives: &[Life]) -> String {
             writes.len().saturating_sub(*workers)
         }),
         row("wasted", &|(_, writes)| wasted(writes)),
+        row("of the clean-up", &|(_, writes)| cleaned_up(writes)),
     ];
     let head = row("writes of workers:", &|(workers, _)| *workers);
     [head].into_iter().chain(rows).chain(sums).collect()
 }
 
 #[test]
-fn a_life_costs_a_write_for_each_worker_and_fourteen() -> Result<()> {
+fn a_life_costs_a_write_for_each_worker_and_fourteen_and_none_is_wasted() -> Result<()> {
     let fixture = new_fixture("thrift")?;
     let _operator = fixture.operator()?;
     let lives = [2, 16, 64].map(|workers| life(&fixture, workers).map(|writes| (workers, writes)));
@@ -90,6 +99,14 @@ fn a_life_costs_a_write_for_each_worker_and_fourteen() -> Result<()> {
         ensure!(
             writes.len() <= workers + OVERHEAD_MAX,
             "W = {workers} costs more\n{table}"
+        );
+        ensure!(
+            wasted(writes) == 0,
+            "W = {workers} writes for nothing\n{table}"
+        );
+        ensure!(
+            cleaned_up(writes) <= CLEAN_UP_MAX,
+            "W = {workers} is cleaned up in pieces\n{table}"
         );
     }
     Ok(())
