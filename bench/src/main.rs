@@ -3,6 +3,7 @@
 //! anything is measured.
 
 mod agent_start;
+mod compare;
 mod hosts;
 mod identities;
 mod interruption;
@@ -10,6 +11,7 @@ mod local_program;
 mod local_rig;
 mod local_run;
 mod model;
+mod page;
 mod processor_group;
 mod programs;
 mod results;
@@ -33,6 +35,10 @@ enum Measurement {
     LocalProgram(local_program::Arguments),
     /// The cluster in a value: 10 000 pods once, and simple requests
     Model(model::Arguments),
+    /// muster beside Kubeflow's operator, on a real API server: `cargo xtask bench` starts it
+    Compare(compare::Arguments),
+    /// Write the page of the comparison again, from the kept results
+    Page,
 }
 
 fn main() -> Result<()> {
@@ -41,5 +47,7 @@ fn main() -> Result<()> {
         Measurement::LocalRun(arguments) => local_run::run(&arguments),
         Measurement::LocalProgram(arguments) => local_program::run(&arguments),
         Measurement::Model(arguments) => model::run(&arguments),
+        Measurement::Compare(arguments) => compare::run(&arguments),
+        Measurement::Page => page::write(),
     }
 }

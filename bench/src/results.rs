@@ -40,6 +40,17 @@ pub(crate) fn write(name: &str, result: &Value) -> Result<()> {
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
+/// What was written under this name, if anything was.
+pub(crate) fn read(name: &str) -> Result<Option<Value>> {
+    let file = folder().join("results").join(format!("{name}.json"));
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&file)?;
+    let result = serde_json::from_str(&text);
+    result.with_context(|| format!("cannot read {}", file.display()))
+}
+
 /// To a tenth.
 pub(crate) fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0

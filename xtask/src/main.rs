@@ -3,6 +3,7 @@
 
 mod archive;
 mod artifacts;
+mod bench;
 mod cache;
 mod clients;
 mod cluster;
@@ -47,6 +48,8 @@ enum Chore {
     Codegen(codegen::Args),
     /// Check the style rules that no compiler checks
     Tidy(tidy::Args),
+    /// Measure muster beside Kubeflow's operator, on a real API server
+    Bench(bench::Args),
     /// Run the operator through bad weather, in simulated time; explain what one seed does
     Weather(weather::Args),
 }
@@ -71,6 +74,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Images(args) => images::run(args),
         Chore::Codegen(args) => codegen::run(args),
         Chore::Tidy(args) => tidy::run(&args),
+        Chore::Bench(args) => bench::run(&args),
         Chore::Weather(args) => weather::run(&args),
     }
 }

@@ -29,6 +29,9 @@ const ALL: &[&str] = &[
     "cli",
 ];
 
+/// Benchmarks use the cluster of the tests, and their kubelet.
+const WITH_TESTS: &[&str] = &["minicluster", "e2e"];
+
 const fn row(name: &'static str, pure: bool, uses: &'static [&'static str]) -> Row {
     Row {
         name,
@@ -75,7 +78,7 @@ const TABLE: &[Row] = &[
     ),
     row("xtask", false, &["dialects"]),
     row("e2e", false, ALL),
-    row("bench", false, ALL),
+    row("bench", false, WITH_TESTS),
 ];
 
 /// Crates that do I/O, run other code in time, or are not deterministic. A client or a runtime
