@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod deployed;
+pub mod gangs;
 pub mod inside;
 pub mod names;
 pub mod output;
@@ -84,6 +85,11 @@ impl ClusterFixture {
             &job.json().to_string(),
         )?;
         Ok(Submitted::now(self, job.name()))
+    }
+
+    /// A job that somebody else created just now.
+    pub fn submitted(&self, name: &str) -> Submitted<'_> {
+        Submitted::now(self, name)
     }
 
     /// Creates an object in the namespace, whatever it is.

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::{clients, cluster, images, queues};
+use crate::{clients, cluster, gangs, images, queues};
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -32,6 +32,8 @@ pub(crate) enum Artifact {
     Images,
     /// Kueue, with its image
     Queues,
+    /// Volcano, and a scheduler with the coscheduling plugin, with their images
+    Gangs,
     /// Definitions of the PodGroups of gang schedulers
     PodGroups,
 }
@@ -53,7 +55,8 @@ impl Artifact {
             Self::Helm => clients::helm().map(drop),
             Self::Images => images::ensure_stacks(),
             Self::Queues => queues::kueue().map(drop),
-            Self::PodGroups => queues::pod_groups().map(drop),
+            Self::Gangs => gangs::schedulers().map(drop),
+            Self::PodGroups => gangs::pod_groups().map(drop),
         }
     }
 }

@@ -10,6 +10,7 @@ mod cluster;
 mod codegen;
 mod command;
 mod demo;
+mod gangs;
 mod go;
 mod images;
 mod interrupts;

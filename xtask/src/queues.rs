@@ -1,6 +1,6 @@
-//! Queues and gang schedulers of others, as the tests install them: each a program built from its
-//! published Go module, in an image of its own, and the manifests of the same version. Decides what of
-//! them is cached; must not know what is tested with them.
+//! Queues of others, as the tests install them: a program built from its published Go module, in an image
+//! of its own, and the manifests of the same version. Decides what of them is cached; must not know what
+//! is tested with them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,22 +16,10 @@ const KUEUE_MODULE: &str = "sigs.k8s.io/kueue";
 /// Under a domain that cannot exist, so that no container runtime ever fetches it elsewhere.
 const KUEUE_IMAGE: &str = "muster.test/kueue:1";
 
-/// Where gang schedulers publish the definition of their PodGroups: a module of `e2e/gangs`, and a file.
-const POD_GROUPS: [(&str, &str); 2] = [
-    (
-        "volcano.sh/volcano",
-        "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
-    ),
-    (
-        "sigs.k8s.io/scheduler-plugins",
-        "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
-    ),
-];
-
 /// What a cluster needs to run one of them.
 pub(crate) struct Queue {
-    /// Its image, for every node.
-    pub(crate) archive: PathBuf,
+    /// Its images, for every node.
+    pub(crate) archives: Vec<PathBuf>,
     /// Everything that `kubectl apply` installs.
     pub(crate) manifest: PathBuf,
 }
@@ -59,28 +47,13 @@ pub(crate) fn kueue() -> Result<Queue> {
         archive::write_program(out, KUEUE_IMAGE, &files, config)
     })?;
     Ok(Queue {
-        archive: directory.join("image.tar"),
+        archives: vec![directory.join("image.tar")],
         manifest: directory.join("kueue.yaml"),
     })
 }
 
-/// A directory with the definitions of PodGroups, as their makers publish them.
-pub(crate) fn pod_groups() -> Result<PathBuf> {
-    let pins = ["go.mod", "go.sum"].map(|file| Module::directory("gangs").join(file));
-    cache::keyed("pod-groups", &cache::contents(pins.into())?, |out| {
-        eprintln!("downloading the definitions of PodGroups");
-        for (module, file) in POD_GROUPS {
-            let file = source("gangs", module)?.join(file);
-            let name = file.file_name().context("a definition without a name")?;
-            fs::copy(&file, out.join(name))
-                .with_context(|| format!("cannot copy {}", file.display()))?;
-        }
-        Ok(())
-    })
-}
-
 /// The source of a module that one of ours pins.
-fn source(ours: &str, module: &str) -> Result<PathBuf> {
+pub(crate) fn source(ours: &str, module: &str) -> Result<PathBuf> {
     let go = |words: &[&str]| {
         let mut go = Command::new("go");
         go.current_dir(Module::directory(ours)).args(words);
@@ -97,16 +70,30 @@ fn manifest(module: &str, image: &str) -> Result<String> {
     let mut kubectl = Command::new(cluster::kubectl_directory()?.join("kubectl"));
     kubectl.arg("kustomize").arg(default);
     let text = command::output(&mut kubectl)?;
-    let line = |line: &str| match line.split_once("image: ") {
-        Some((before, reference)) if before.trim().is_empty() && reference.contains('/') => {
-            format!("{before}image: {image}\n")
-        }
-        _ => match line.split_once("imagePullPolicy: ") {
-            Some((before, _)) if before.trim().is_empty() => {
-                format!("{before}imagePullPolicy: Never\n")
-            }
-            _ => format!("{line}\n"),
-        },
+    Ok(with_images(&text, |reference| {
+        reference.contains('/').then_some(image)
+    }))
+}
+
+/// A manifest with our images in the place of published ones. No node fetches what it has.
+pub(crate) fn with_images<'a>(manifest: &str, image: impl Fn(&str) -> Option<&'a str>) -> String {
+    let value = |line: &'_ str, key: &str| {
+        let (before, value) = line.split_once(key)?;
+        before
+            .trim_matches([' ', '-'])
+            .is_empty()
+            .then(|| (before.to_owned(), value.to_owned()))
     };
-    Ok(text.lines().map(line).collect())
+    let line = |line: &str| {
+        if let Some((before, published)) = value(line, "image: ")
+            && let Some(ours) = image(&published)
+        {
+            return format!("{before}image: {ours}\n");
+        }
+        match value(line, "imagePullPolicy: ") {
+            Some((before, _)) => format!("{before}imagePullPolicy: Never\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    manifest.lines().map(line).collect()
 }

@@ -19,7 +19,7 @@ use crate::artifacts::Artifact;
 use crate::cluster::{self, Guard, Running, Spec};
 use crate::command::cargo;
 use crate::interrupts::Interrupts;
-use crate::{clients, command, images, packages, queues, tidy, weather};
+use crate::{clients, command, gangs, images, packages, queues, tidy, weather};
 use builds::Builds;
 use leftovers::Sandbox;
 use report::Report;
@@ -109,14 +109,18 @@ const CLUSTER_TEST_THREADS: &str = "4";
 
 /// What a stage needs and is slow to build.
 fn needs(group: Group) -> &'static [Artifact] {
-    use Artifact::{Agent, Flyte, Helm, Images, Kubernetes, Operator, PodGroups, Python, Queues};
+    use Artifact::{
+        Agent, Flyte, Gangs, Helm, Images, Kubernetes, Operator, PodGroups, Python, Queues,
+    };
     match group {
         Group::Unit | Group::Weather => &[],
         Group::Local => &[Kubernetes],
         Group::Api => &[Kubernetes, Operator, Python, Flyte, PodGroups],
         Group::Size => &[Kubernetes, Operator],
         Group::Cluster => &[Kubernetes, Operator, Python, Flyte, Agent, Helm, Images],
-        Group::Queues => &[Kubernetes, Operator, Python, Flyte, Agent, Images, Queues],
+        Group::Queues => &[
+            Kubernetes, Operator, Python, Flyte, Agent, Helm, Images, Queues, Gangs,
+        ],
     }
 }
 
@@ -290,7 +294,7 @@ impl Stages {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "api"]);
             tests.envs(clients::environment()?);
-            tests.env("MUSTER_E2E_POD_GROUPS", queues::pod_groups()?);
+            tests.env("MUSTER_E2E_POD_GROUPS", gangs::pod_groups()?);
             tally += self.tests_of_real_parts("api", tests.envs(environment))?;
             Ok(tally)
         })
@@ -326,13 +330,23 @@ impl Stages {
 
     fn queues(&self) -> Result<Tally> {
         self.builds.wait_for(needs(Group::Queues))?;
-        let kueue = queues::kueue()?;
-        let mut archives = images::ensure(&["openmpi4", "muster-operator", "muster-agent"])?;
-        archives.push(kueue.archive);
+        let (kueue, schedulers) = (queues::kueue()?, gangs::schedulers()?);
+        let stacks = [
+            "openmpi4",
+            "openmpi4-nossh",
+            "muster-operator",
+            "muster-agent",
+        ];
+        let mut archives = images::ensure(&stacks)?;
+        let others = schedulers.iter().map(|(_, one)| one).chain([&kueue]);
+        archives.extend(others.flat_map(|queue| queue.archives.clone()));
         self.with_cluster("testqueues", 3, archives, |environment| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "queues"]);
+            tests.envs(clients::environment()?);
             tests.env("MUSTER_E2E_KUEUE", &kueue.manifest);
+            let manifests = schedulers.iter();
+            tests.envs(manifests.map(|(variable, one)| (variable, &one.manifest)));
             tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
             self.tests_of_real_parts("", tests.envs(environment))
         })

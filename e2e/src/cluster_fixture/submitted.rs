@@ -197,9 +197,12 @@ impl<'a> Submitted<'a> {
     /// Waits until no pod of the job is left.
     pub fn has_no_pods(&self) -> Result<()> {
         wait_for("no pod of the job", PATIENCE, || {
-            let launchers = self.fixture.pods(&self.name, "launcher")?;
-            let workers = self.fixture.pods(&self.name, "worker")?;
-            Ok((launchers.is_empty() && workers.is_empty()).then_some(()))
+            let of_job = format!("training.kubeflow.org/job-name={}", self.name);
+            let pods = self
+                .fixture
+                .cluster
+                .list(&self.fixture.namespace, "pods", &of_job)?;
+            Ok(pods.is_empty().then_some(()))
         })
     }
 

@@ -2,8 +2,10 @@
 //! waiting test costs no processor time. Must not know what the objects mean.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{BufReader, Read};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -63,6 +65,51 @@ fn apply(seen: &mut Seen, mut event: Value) {
     }
 }
 
+/// Every state of some objects since a moment, for what must hold at all times.
+pub struct Recording {
+    file: PathBuf,
+    _watching: Watching,
+}
+
+impl Recording {
+    /// From now on, and as the objects are now.
+    pub fn start(fixture: &ClusterFixture, query: &[&str]) -> Result<Self> {
+        let name = format!("{}-{}.json", fixture.namespace, query.join("-"));
+        let file = std::env::temp_dir().join(name);
+        let out = File::create(&file).with_context(|| format!("making {}", file.display()))?;
+        let mut command = command(fixture, query, &[]);
+        let watching = command.stdout(out).spawn().context("starting kubectl")?;
+        Ok(Self {
+            file,
+            _watching: Watching(watching),
+        })
+    }
+
+    /// The events so far, in their order. One that is still being written is left out.
+    pub fn events(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(&self.file)?;
+        let events = Deserializer::from_str(&text).into_iter::<Value>();
+        Ok(events.map_while(Result::ok).collect())
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // Whoever removed it before did what this does.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// What prints the objects as JSON, now and after each change.
+fn command(fixture: &ClusterFixture, query: &[&str], more: &[&str]) -> Command {
+    let format = ["--watch", "--output-watch-events", "--output=json"];
+    let get = ["get", "--namespace", &fixture.namespace];
+    let args = [&get[..], query, &format, more].concat();
+    let mut command = fixture.cluster.command(&args);
+    command.stdin(Stdio::null());
+    command
+}
+
 /// A kubectl that ends with this value.
 struct Watching(Child);
 
@@ -70,13 +117,8 @@ impl Watching {
     fn start(fixture: &ClusterFixture, query: &[&str], at_most: Duration) -> Result<Self> {
         // Longer than our own patience, so that it is never what ends the wait early.
         let limit = format!("--request-timeout={}s", at_most.as_secs() + 1);
-        let format = ["--watch", "--output-watch-events", "--output=json", &limit];
-        let args = [&["get", "--namespace", &fixture.namespace], query, &format].concat();
-        let mut command = fixture.cluster.command(&args);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = command(fixture, query, &[&limit]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(Self(command.spawn().context("starting kubectl")?))
     }
 

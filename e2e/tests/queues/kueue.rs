@@ -1,21 +1,29 @@
 //! Kueue decides when a job runs: it suspends the job, admits it, takes its room for a more important one,
-//! and admits it again.
+//! and admits it again; or it hands the job to another cluster.
 
-use std::fs;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::audit::{Audit, Request};
 use e2e::cluster_fixture::deployed::USER;
-use e2e::cluster_fixture::pi::{Mpi, User, held_pi};
+use e2e::cluster_fixture::pi::{HELD, Mpi, PI, User, held_pi, pi};
 use e2e::cluster_fixture::submitted::Submitted;
-use e2e::cluster_fixture::{ClusterFixture, PATIENCE, with_cluster};
+use e2e::cluster_fixture::watch::Recording;
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository, with_cluster};
+use e2e::flyte::program;
 use e2e::jobs::MpiJob;
 use e2e::{Cluster, condition, wait_for};
 use serde_json::{Value, json};
 
+use crate::install::{Installed, Other};
+
 const QUEUE: &str = "jobs";
 const IMPORTANT: &str = "important";
+const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
+const WORKLOADS: &str = "workloads.kueue.x-k8s.io";
+/// Who Kueue is to the API server.
+const KUEUE_USER: &str = "system:serviceaccount:kueue-system:kueue-controller-manager";
 /// What a job of two workers asks for, which is also all that its queue has.
 const PER_POD: &str = "100m";
 const OF_ONE_JOB: &str = "300m";
@@ -23,37 +31,88 @@ const OF_ONE_JOB: &str = "300m";
 #[test]
 fn a_queued_job_is_held_admitted_preempted_requeued_and_ends() -> Result<()> {
     with_cluster("kueue", |fixture| {
-        install(&fixture.cluster)?;
-        let queue = ClusterQueue::closed(fixture)?;
-
-        let low = fixture.submit(&queued(fixture, "low"))?;
-        held(&low)?;
-        let audit = Audit::from_now(&fixture.cluster)?;
-        queue.await_workload("low", |workload| !is_admitted(workload))?;
-        ensure_untouched(&audit, fixture, "low")?;
-
-        queue.open()?;
-        low.running()?;
-        queue.await_workload("low", is_admitted)?;
-        queue.await_usage(OF_ONE_JOB)?;
-
-        let class = "/metadata/labels/kueue.x-k8s.io~1priority-class";
-        let high = fixture.submit(&queued(fixture, "high").with(class, IMPORTANT))?;
-        held(&low)?;
-        low.has_no_pods()?;
-        inactive(&low)?;
-        let audit = Audit::from_now(&fixture.cluster)?;
-        high.running()?;
-        queue.await_usage(OF_ONE_JOB)?;
-        ensure_untouched(&audit, fixture, "low")?;
-        high.release()?;
-        high.succeeded_on_workers(2)?;
-
-        low.running()?;
-        low.release()?;
-        low.succeeded_on_workers(2)?;
-        queue.await_usage("0")
+        let finish = |low: &Submitted<'_>| {
+            low.release()?;
+            low.succeeded_on_workers(2).map(drop)
+        };
+        story(fixture, || fixture.submit(&queued(fixture, "low")), finish)
     })
+}
+
+/// Kueue knows no `kubeflow.org/v1`. The API server shows it the same job as `v2beta1`.
+#[test]
+fn a_job_of_the_training_sdk_is_held_admitted_preempted_requeued_and_ends() -> Result<()> {
+    with_cluster("kueue-v1", |fixture| {
+        let finish = |low: &Submitted<'_>| {
+            let pod = low.launcher();
+            let namespace = &fixture.namespace;
+            let touch = ["exec", "-n", namespace, &pod, "--", "touch", "/tmp/go"];
+            fixture.cluster.kubectl(&touch)?;
+            low.succeeded()?;
+            fixture
+                .log(&pod)?
+                .expect(2, &["low-worker-0", "low-worker-1"])
+        };
+        story(fixture, || by_the_sdk(fixture, "low"), finish)
+    })
+}
+
+/// What happens to a job that has to make room for a more important one. Its launcher waits until it is
+/// told to finish.
+fn story<'a>(
+    fixture: &'a ClusterFixture,
+    submit: impl FnOnce() -> Result<Submitted<'a>>,
+    finish: impl FnOnce(&Submitted<'a>) -> Result<()>,
+) -> Result<()> {
+    install(&fixture.cluster)?;
+    let queue = ClusterQueue::closed(fixture)?;
+    let workloads = Recording::start(fixture, &[WORKLOADS])?;
+
+    let low = submit()?;
+    held(&low)?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    queue.await_workload("low", |workload| !is_admitted(workload))?;
+    // The operator is awake meanwhile: it runs a job that is in no queue.
+    let other = pi(Mpi::OpenMpi4, User::Root, 2).with("/metadata/name", "other");
+    fixture.submit(&other)?.succeeded_on_workers(2)?;
+    queue.open()?;
+    low.running()?;
+    ensure_untouched(&audit, fixture, "low")?;
+    queue.await_workload("low", is_admitted)?;
+    queue.await_usage(OF_ONE_JOB)?;
+
+    let class = "/metadata/labels/kueue.x-k8s.io~1priority-class";
+    let high = fixture.submit(&queued(fixture, "high").with(class, IMPORTANT))?;
+    held(&low)?;
+    low.has_no_pods()?;
+    inactive(&low)?;
+    let audit = Audit::from_now(&fixture.cluster)?;
+    high.running()?;
+    queue.await_usage(OF_ONE_JOB)?;
+    high.release()?;
+    high.succeeded_on_workers(2)?;
+
+    low.running()?;
+    ensure_untouched(&audit, fixture, "low")?;
+    finish(&low)?;
+    queue.await_usage("0")?;
+    never_counted_twice(&workloads)
+}
+
+/// A job for the queue that Kubeflow's training SDK creates.
+fn by_the_sdk<'a>(fixture: &'a ClusterFixture, name: &str) -> Result<Submitted<'a>> {
+    let mpirun = ["mpirun", "--allow-run-as-root", "-n", "2", PI];
+    let output = Command::new(program("MUSTER_E2E_SDK")?)
+        .arg(repository().join("e2e/sdk/queued.py"))
+        .arg(fixture.cluster.kubeconfig())
+        .args([&fixture.namespace, "muster.test/openmpi4-nossh:1", name])
+        .args([QUEUE, PER_POD, "sh", "-c", HELD, "held"])
+        .args(mpirun)
+        .output()
+        .context("starting the SDK's Python")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    Ok(fixture.submitted(name))
 }
 
 /// A job for the queue, whose launcher waits until the test lets it go on.
@@ -66,6 +125,32 @@ fn queued(fixture: &ClusterFixture, name: &str) -> MpiJob {
     ["Launcher", "Worker"].into_iter().fold(job, |job, role| {
         let place = format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0/resources");
         job.with(&place, json!({"requests": {"cpu": PER_POD}}))
+    })
+}
+
+/// With a check of MultiKueue on its queue, a job is another cluster's.
+#[test]
+fn a_job_that_kueue_hands_to_another_cluster_is_left_alone() -> Result<()> {
+    with_cluster("multikueue-real", |fixture| {
+        install(&fixture.cluster)?;
+        let queue = ClusterQueue::closed(fixture)?;
+        queue.hand_over()?;
+        let audit = Audit::from_now(&fixture.cluster)?;
+        let theirs = fixture.submit(&queued(fixture, "theirs"))?;
+        let manager = theirs.get()?["spec"]["runPolicy"]["managedBy"].take();
+        ensure!(manager == MULTIKUEUE, "it is managed by {manager}");
+        queue.await_workload("theirs", |_| true)?;
+        // A job that came later and is over proves that the operator has seen the first one too.
+        let ours = pi(Mpi::OpenMpi4, User::Root, 2).with("/metadata/name", "ours");
+        fixture.submit(&ours)?.succeeded_on_workers(2)?;
+        let status = theirs.get()?["status"].take();
+        ensure!(status.is_null(), "it has a status: {status}");
+        theirs.has_no_pods()?;
+        let mut writes = audit.writes_of(USER)?;
+        writes.retain(|write| write.namespace == fixture.namespace);
+        writes.retain(|write| write.name.starts_with("theirs"));
+        ensure!(writes.is_empty(), "{writes:#?}");
+        Ok(())
     })
 }
 
@@ -85,17 +170,58 @@ fn inactive(job: &Submitted<'_>) -> Result<Value> {
     })
 }
 
-/// The operator has changed nothing of this job.
+/// The operator has changed nothing of this job until Kueue resumed it.
 fn ensure_untouched(audit: &Audit, fixture: &ClusterFixture, job: &str) -> Result<()> {
-    let of_job = |write: &Request| {
+    let requests = audit.requests_in(&fixture.namespace)?;
+    let resumes = |request: &Request| {
+        request.is_write()
+            && request.user == KUEUE_USER
+            && (request.resource.as_str(), request.name.as_str()) == ("mpijobs", job)
+    };
+    let resumed = requests.iter().position(resumes);
+    let suspended = &requests[..resumed.context("Kueue has not resumed the job")?];
+    let of_job = |write: &&Request| {
         let name = write.name.strip_prefix(job);
-        write.namespace == fixture.namespace
+        write.user == USER
+            && write.is_write()
             && name.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let mut writes = audit.writes_of(USER)?;
-    writes.retain(of_job);
+    let writes: Vec<_> = suspended.iter().filter(of_job).collect();
     ensure!(writes.is_empty(), "written while suspended: {writes:#?}");
     Ok(())
+}
+
+/// At no time did a job have two workloads, nor two workloads the room that there is for one.
+fn never_counted_twice(workloads: &Recording) -> Result<()> {
+    let mut now = BTreeMap::new();
+    let mut admissions = 0;
+    for mut event in workloads.events()? {
+        let workload = event["object"].take();
+        let name = workload["metadata"]["name"].to_string();
+        if event["type"] == "DELETED" {
+            now.remove(&name);
+        } else {
+            now.insert(name, workload);
+        }
+        let owners: Vec<_> = now.values().filter_map(owner).collect();
+        let distinct: BTreeSet<_> = owners.iter().collect();
+        ensure!(owners.len() == distinct.len(), "{owners:?}");
+        let has_room = |workload: &&Value| {
+            condition(workload, "QuotaReserved") == Some("True")
+                && condition(workload, "Finished") != Some("True")
+        };
+        let with_room = now.values().filter(has_room);
+        let with_room: Vec<_> = with_room.filter_map(owner).collect();
+        ensure!(with_room.len() <= 1, "counted twice: {with_room:?}");
+        admissions = admissions.max(now.values().filter(|one| is_admitted(one)).count());
+    }
+    ensure!(admissions > 0, "no workload was ever seen to be admitted");
+    Ok(())
+}
+
+/// The job that a workload stands for.
+fn owner(workload: &Value) -> Option<&str> {
+    workload["metadata"]["ownerReferences"][0]["name"].as_str()
 }
 
 fn is_admitted(workload: &Value) -> bool {
@@ -142,18 +268,45 @@ impl<'a> ClusterQueue<'a> {
             .patch("clusterqueue.kueue.x-k8s.io", name, &patch)
     }
 
-    /// Waits for the one workload of a job to be as wanted.
+    /// Its jobs run in other clusters, which need not be there to be waited for.
+    fn hand_over(&self) -> Result<()> {
+        let name = &self.fixture.namespace;
+        let api = "kueue.x-k8s.io/v1beta2";
+        for object in [
+            json!({
+                "apiVersion": api, "kind": "MultiKueueConfig", "metadata": {"name": name},
+                "spec": {"clusters": ["elsewhere"]},
+            }),
+            json!({
+                "apiVersion": api, "kind": "AdmissionCheck", "metadata": {"name": name},
+                "spec": {
+                    "controllerName": MULTIKUEUE,
+                    "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig",
+                        "name": name},
+                },
+            }),
+        ] {
+            self.fixture.cluster.apply(&object.to_string())?;
+        }
+        let queue = "clusterqueue.kueue.x-k8s.io";
+        let checks = json!({"admissionChecks": [{"name": name}]});
+        let patch = json!({"spec": {"stopPolicy": "None", "admissionChecksStrategy": checks}});
+        self.fixture.patch(queue, name, &patch)?;
+        // By then Kueue's webhook knows of it.
+        wait_for("Kueue to know the check", PATIENCE, || {
+            let queue = self.fixture.cluster.get(name, queue, name)?;
+            let queue = queue.context("the queue is gone")?;
+            let conditions = queue["status"]["conditions"].to_string();
+            Ok(conditions.contains("AdmissionCheckInactive").then_some(()))
+        })
+    }
+
+    /// Waits for the workload of a job to be as wanted.
     fn await_workload(&self, job: &str, holds: impl Fn(&Value) -> bool) -> Result<()> {
-        wait_for(&format!("the workload of {job}"), PATIENCE, || {
-            let (cluster, namespace) = (&self.fixture.cluster, &self.fixture.namespace);
-            let mut workloads = cluster.list(namespace, "workloads.kueue.x-k8s.io", "")?;
-            let owner = |workload: &Value| workload["metadata"]["ownerReferences"][0].clone();
-            workloads.retain(|workload| {
-                let name = owner(workload)["name"].as_str().map(str::to_owned);
-                name.is_some_and(|name| name == job || name.starts_with(&format!("{job}-")))
-            });
-            ensure!(workloads.len() <= 1, "counted twice: {workloads:#?}");
-            Ok(workloads.first().filter(|one| holds(one)).map(drop))
+        let what = format!("the workload of {job}");
+        self.fixture.watch(&what, &[WORKLOADS], PATIENCE, |seen| {
+            let mut workloads = seen.values().filter(|one| owner(one) == Some(job));
+            Ok(workloads.any(&holds).then_some(()))
         })
     }
 
@@ -169,37 +322,28 @@ impl<'a> ClusterQueue<'a> {
     }
 }
 
-/// Installs Kueue once for all tests.
-fn install(cluster: &Cluster) -> Result<()> {
-    static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
-    let installed =
-        INSTALLED.get_or_init(|| try_install(cluster).map_err(|error| format!("{error:#}")));
-    let installed = installed.clone();
-    installed.map_err(|error| anyhow!("Kueue cannot be installed: {error}"))
-}
+const KUEUE: Other = Other {
+    name: "Kueue",
+    variable: "MUSTER_E2E_KUEUE",
+    namespace: "kueue-system",
+    deployments: &["kueue-controller-manager"],
+};
 
-fn try_install(cluster: &Cluster) -> Result<()> {
-    let manifest = std::env::var("MUSTER_E2E_KUEUE")
-        .context("MUSTER_E2E_KUEUE is not set: run `cargo xtask test --only queues`")?;
-    let manifest = fs::read_to_string(&manifest).with_context(|| format!("reading {manifest}"))?;
-    // The definitions are too long for the annotation that a client-side apply writes.
-    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    cluster.kubectl_with(&apply, &manifest)?;
-    let deployment = "deployment/kueue-controller-manager";
-    let wait = ["rollout", "status", "-n", "kueue-system", deployment];
-    cluster.kubectl(&[&wait[..], &["--timeout=180s"]].concat())?;
-    // Its webhooks answer a moment after its pod is Ready.
-    let flavor = json!({
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
-        "metadata": {"name": "default-flavor"},
-    });
-    wait_for("Kueue's webhooks", PATIENCE, || {
-        Ok(cluster.apply(&flavor.to_string()).ok())
-    })?;
-    let class = json!({
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
-        "metadata": {"name": IMPORTANT}, "value": 1000,
-    });
-    cluster.apply(&class.to_string())?;
-    Ok(())
+pub(crate) fn install(cluster: &Cluster) -> Result<()> {
+    static INSTALLED: Installed = Installed::new();
+    KUEUE.install(&INSTALLED, cluster, || {
+        // Its webhooks answer a moment after its pod is Ready.
+        let flavor = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
+            "metadata": {"name": "default-flavor"},
+        });
+        wait_for("Kueue's webhooks", PATIENCE, || {
+            Ok(cluster.apply(&flavor.to_string()).ok())
+        })?;
+        let class = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+            "metadata": {"name": IMPORTANT}, "value": 1000,
+        });
+        cluster.apply(&class.to_string()).map(drop)
+    })
 }

@@ -1,4 +1,6 @@
-//! The shipped operator beside queues of others, on a real cluster with three nodes.
+//! The shipped operator beside queues and gang schedulers of others, on a real cluster with three nodes.
 //! `cargo xtask test --only queues` builds them and starts all of it.
 
+mod gangs;
+mod install;
 mod kueue;

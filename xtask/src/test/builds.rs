@@ -28,6 +28,7 @@ const LANES: [&[Artifact]; 2] = [
         Artifact::Agent,
         Artifact::Helm,
         Artifact::Queues,
+        Artifact::Gangs,
     ],
     &[
         Artifact::Python,
