@@ -2,5 +2,6 @@
 //! `cargo xtask test --only queues` builds them and starts all of it.
 
 mod gangs;
+mod how_to;
 mod install;
 mod kueue;
