@@ -20,7 +20,7 @@ use crate::{Cluster, wait_for};
 /// A cold start on a busy machine with two processors.
 const START_MAX: Duration = Duration::from_secs(20);
 /// What the shipped ServiceAccount, Deployment and so on are called.
-const NAME: &str = "mpi-operator";
+const NAME: &str = "muster";
 /// Lets jobs be in the namespace of their operator.
 pub const ALLOW_JOBS_HERE: &str = "--allow-jobs-in-operator-namespace";
 
@@ -40,7 +40,17 @@ pub struct Account {
 impl Account {
     /// Installs the shipped ServiceAccount, roles and bindings into this namespace, which exists.
     pub fn install(cluster: &Cluster, api: &Api, namespace: &str) -> Result<Self> {
-        let rights = shipped(cluster)?.into_iter().filter(|object| {
+        Self::install_from(cluster, api, namespace, shipped(cluster)?)
+    }
+
+    /// The same from among these objects.
+    pub fn install_from(
+        cluster: &Cluster,
+        api: &Api,
+        namespace: &str,
+        objects: Vec<Value>,
+    ) -> Result<Self> {
+        let rights = objects.into_iter().filter(|object| {
             let kind = object["kind"].as_str().unwrap_or_default();
             kind == "ServiceAccount" || kind.contains("Role")
         });

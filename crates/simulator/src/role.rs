@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 const ROLES: &[&str] = &[
-    include_str!("../../../deploy/base/cluster-role.yaml"),
+    include_str!("../../../deploy/base/cluster-roles.yaml"),
     include_str!("../../../deploy/overlays/bdap/rights.yaml"),
 ];
 

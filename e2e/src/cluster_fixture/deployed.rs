@@ -11,13 +11,22 @@ use serde_json::{Value, json};
 
 use super::repository;
 use crate::Cluster;
+use crate::operator::RIGHTS_FOR_BDAP;
 
 /// Where the operator runs.
-pub const NAMESPACE: &str = "mpi-operator";
+pub const NAMESPACE: &str = "muster-system";
 /// What runs it.
-pub const DEPLOYMENT: &str = "deployment/mpi-operator";
+pub const DEPLOYMENT: &str = "deployment/muster";
 /// Who it is to the API server.
-pub const USER: &str = "system:serviceaccount:mpi-operator:mpi-operator";
+pub const USER: &str = "system:serviceaccount:muster-system:muster";
+/// What the objects that are not CRDs or Namespaces are selected by, and which kinds they are of.
+pub const SELECTOR: &str =
+    "--selector=app.kubernetes.io/name=muster,app.kubernetes.io/instance=muster";
+/// See [`SELECTOR`].
+pub const KINDS: &str = "deployments,replicasets,pods,serviceaccounts,roles,rolebindings,networkpolicies,\
+                         poddisruptionbudgets,secrets,clusterroles,clusterrolebindings";
+/// How many operators `deploy/muster.yaml` runs.
+const REPLICAS: u8 = 2;
 
 /// The operator's image.
 pub const IMAGE: &str = "muster.test/muster-operator:1";
@@ -53,7 +62,7 @@ pub fn alone() -> Result<Turn> {
 }
 
 /// Runs the operator with one flag more while `test` runs, the way a person would: no replica, new
-/// arguments, one replica. The caller's fixture must be alone.
+/// arguments, all replicas. The caller's fixture must be alone.
 pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
     let deployment = get(cluster)?.context("the operator's Deployment is gone")?;
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -66,14 +75,23 @@ pub fn with_flag(cluster: &Cluster, flag: &str, test: impl FnOnce() -> Result<()
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Runs `test` without the operator, so that it can install another, and installs it again. The caller's
-/// fixture must be alone.
+/// Runs `test` without the operator, its account and its rights, so that it can install another, and
+/// installs it again. CRDs and namespace stay. The caller's fixture must be alone.
 pub fn without_operator(cluster: &Cluster, test: impl FnOnce() -> Result<()>) -> Result<()> {
-    scale(cluster, 0)?;
+    replaced(|| {
+        let words = ["delete", KINDS, "--all-namespaces", SELECTOR];
+        cluster.kubectl(&words)?;
+        test()
+    })
+}
+
+/// Runs `test`, which puts something else in the place of the operator, and installs the operator again.
+/// The caller's fixture must be alone.
+pub fn replaced(test: impl FnOnce() -> Result<()>) -> Result<()> {
     // A test that panics must not leave the tests after it without an operator.
     let outcome = catch_unwind(AssertUnwindSafe(test));
     install()?;
-    scale(cluster, 1)?;
+    restore_rights_for_bdap()?;
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -92,7 +110,7 @@ fn set_args(cluster: &Cluster, args: &[Value]) -> Result<()> {
         "-p",
         &patch,
     ])?;
-    scale(cluster, 1)
+    scale(cluster, REPLICAS)
 }
 
 fn scale(cluster: &Cluster, replicas: u8) -> Result<()> {
@@ -137,7 +155,7 @@ fn install() -> Result<()> {
         more,
     ])?;
     let from_an_earlier_run = get(&cluster)?.is_some();
-    cluster.apply(&with_images(&shipped, IMAGE, AGENT_IMAGE))?;
+    cluster.apply(&with_test_images(&shipped))?;
     if from_an_earlier_run {
         // Its image may be another one under the same name.
         cluster.kubectl(&["rollout", "restart", "-n", NAMESPACE, DEPLOYMENT])?;
@@ -145,11 +163,29 @@ fn install() -> Result<()> {
     rolled_out(&cluster)
 }
 
+/// Tests of bdap's jobs give the operator more rights, once for all of them.
+fn restore_rights_for_bdap() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if cluster
+        .get("", "crd", "mpijobs.batch.test.bdap.com")?
+        .is_some()
+    {
+        let rights = fs::read_to_string(repository().join(RIGHTS_FOR_BDAP))?;
+        cluster.apply(&rights)?;
+    }
+    Ok(())
+}
+
 fn get(cluster: &Cluster) -> Result<Option<Value>> {
     let (kind, name) = DEPLOYMENT
         .split_once('/')
         .expect("it is written as kind/name");
     cluster.get(NAMESPACE, kind, name)
+}
+
+/// A manifest with the images of the tests.
+pub fn with_test_images(manifest: &str) -> String {
+    with_images(manifest, IMAGE, AGENT_IMAGE)
 }
 
 /// The manifest with another image for its one container, and for the agent.

@@ -22,7 +22,7 @@ fn s02_a_job_beside_its_operator_is_refused_by_name_until_a_flag_allows_it() -> 
     operator.await_leading()?;
     let mut job = MpiJob::named("thief").workers(1).json();
     let template = &mut job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"];
-    template["spec"]["serviceAccountName"] = "mpi-operator".into();
+    template["spec"]["serviceAccountName"] = "muster".into();
     fixture.create("mpijobs", &job)?;
     let told = fixture.await_job("thief", "refused", SOON, |job| {
         job["status"]["muster"]["reason"] == "NamespaceNotAllowed"

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::cluster_fixture::deployed::{self, AGENT_IMAGE, IMAGE};
+use e2e::cluster_fixture::deployed::{self, AGENT_IMAGE, IMAGE, KINDS, SELECTOR};
 use e2e::cluster_fixture::pi::{Mpi, User, held_pi};
 use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
 use e2e::flyte::program;
@@ -21,9 +21,6 @@ use crate::with_cluster_alone;
 const RELEASE: &str = "muster";
 const NAMESPACE: &str = "muster-system";
 const CHART: &str = "deploy/chart/muster";
-/// Where each object of the chart lies that could be left behind.
-const KINDS: &str = "deployments,pods,replicasets,serviceaccounts,roles,rolebindings,networkpolicies,\
-                     poddisruptionbudgets,secrets,clusterroles,clusterrolebindings";
 
 /// Helm, with directories of its own.
 struct Helm {
@@ -84,15 +81,8 @@ impl Helm {
 
     /// What is left of the release, but for CRDs.
     fn remains(&self) -> Result<String> {
-        let selector = format!("app.kubernetes.io/instance={RELEASE}");
-        let words = [
-            "get",
-            KINDS,
-            "--all-namespaces",
-            "--output=name",
-            "--selector",
-        ];
-        self.cluster.kubectl(&[&words[..], &[&selector]].concat())
+        let words = ["get", KINDS, "--all-namespaces", "--output=name", SELECTOR];
+        self.cluster.kubectl(&words)
     }
 }
 
@@ -130,7 +120,7 @@ fn replicas(cluster: &Cluster) -> Result<Value> {
 #[test]
 fn a_release_takes_over_changes_under_a_running_job_and_leaves_nothing_but_crds() -> Result<()> {
     with_cluster_alone("helm", |fixture| {
-        deployed::without_operator(&fixture.cluster, || {
+        deployed::replaced(|| {
             let helm = Helm::new(fixture);
             let more = [
                 "--take-ownership",
@@ -146,7 +136,7 @@ fn a_release_takes_over_changes_under_a_running_job_and_leaves_nothing_but_crds(
             let before = uids(&held.workers_run(2)?);
             T9k::submit(fixture, &t9k_job("t9k", &["hostname"]))?.phase("Succeeded")?;
 
-            helm.documented("upgrade", &[])?;
+            helm.documented("upgrade", &["--force-conflicts"])?;
             ensure!(
                 replicas(&fixture.cluster)? == 1,
                 "the upgrade changed nothing"
@@ -155,7 +145,7 @@ fn a_release_takes_over_changes_under_a_running_job_and_leaves_nothing_but_crds(
                 .submit_example("pi-without-ssh")?
                 .succeeded_on_workers(2)?;
 
-            helm.documented("rollback", &[])?;
+            helm.documented("rollback", &["--force-conflicts"])?;
             ensure!(
                 replicas(&fixture.cluster)? == 2,
                 "the rollback changed nothing"
@@ -209,7 +199,13 @@ fn the_chart_renders_what_the_one_file_installs() -> Result<()> {
     with_cluster_alone("helm-same", |fixture| {
         let helm = Helm::new(fixture);
         helm.run(&["lint", "--strict", CHART])?;
-        let rendered = helm.run(&["template", RELEASE, CHART, "--set", "crds.bdap=true"])?;
+        let rendered = helm.run(&[
+            "template",
+            RELEASE,
+            CHART,
+            "--set",
+            "crds.bdap=true,crds.t9k=true",
+        ])?;
         let file = std::env::temp_dir().join(format!("{}.yaml", fixture.namespace));
         fs::write(&file, rendered)?;
         let ours = objects(&fixture.cluster, &["-f", &file.to_string_lossy()]);

@@ -20,6 +20,7 @@ mod examples;
 mod flyte;
 mod gangs;
 mod helm;
+mod install;
 mod kubeflow_guide;
 mod loss;
 mod managed_by;

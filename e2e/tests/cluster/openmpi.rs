@@ -20,18 +20,18 @@ const HOSTFILE: &str = "/kubeflow/openmpi/assets/hostfile";
 const END_MAX: Duration = Duration::from_secs(30);
 
 /// A job of this API in a fixture's namespace, or in one that its file names.
-struct Job<'a> {
+pub(crate) struct Job<'a> {
     fixture: &'a ClusterFixture,
     namespace: String,
     name: String,
 }
 
-fn mpiexec(workers: u32, rest: &str) -> String {
+pub(crate) fn mpiexec(workers: u32, rest: &str) -> String {
     format!("mpiexec -n {workers} --hostfile {HOSTFILE} --allow-run-as-root --tag-output {rest}")
 }
 
 /// Makes the key pair as the quickstart does.
-fn make_keys(fixture: &ClusterFixture, namespace: &str, secret: &str) -> Result<()> {
+pub(crate) fn make_keys(fixture: &ClusterFixture, namespace: &str, secret: &str) -> Result<()> {
     let directory = std::env::temp_dir().join(format!("muster-keys-{namespace}-{secret}"));
     fs::create_dir_all(&directory)?;
     let key = directory.join("id_rsa");
@@ -61,7 +61,11 @@ fn make_keys(fixture: &ClusterFixture, namespace: &str, secret: &str) -> Result<
 }
 
 impl<'a> Job<'a> {
-    fn submit(fixture: &'a ClusterFixture, name: &str, parameters: Value) -> Result<Self> {
+    pub(crate) fn submit(
+        fixture: &'a ClusterFixture,
+        name: &str,
+        parameters: Value,
+    ) -> Result<Self> {
         let mut spec = json!({"image": IMAGE, "secret": "keys", "workers": 2});
         for (parameter, value) in parameters.as_object().into_iter().flatten() {
             spec[parameter] = value.clone();
@@ -100,7 +104,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn ended(&self, end: &str) -> Result<Value> {
+    pub(crate) fn ended(&self, end: &str) -> Result<Value> {
         self.until(&format!("{} to be {end}", self.name), PATIENCE, |job| {
             condition(job, end) == Some("True")
         })

@@ -11,15 +11,21 @@ use dialects::{RESOURCES, Resource};
 pub(crate) const FILE: &str = "muster.yaml";
 
 /// What comes after namespace and CRDs; what others refer to comes first.
-const REST: [&str; 7] = [
+const REST: [&str; 8] = [
     "base/service-account.yaml",
-    "base/cluster-role.yaml",
+    ROLES,
+    "base/cluster-role-bindings.yaml",
     "base/lease-role.yaml",
-    "base/bindings.yaml",
-    "base/user-roles.yaml",
+    USER_ROLES,
     "base/network-policy.yaml",
+    "base/disruption-budget.yaml",
     "base/deployment.yaml",
 ];
+/// What the operator may do, and what people may.
+const ROLES: &str = "base/cluster-roles.yaml";
+const USER_ROLES: &str = "base/user-roles.yaml";
+/// What it may do besides, where an overlay says so.
+const MORE_ROLES: &str = "overlays/bdap/rights.yaml";
 
 /// All documents.
 pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
@@ -35,12 +41,12 @@ pub(crate) fn text(deploy: &Path, crds: &[String]) -> Result<String> {
         .iter()
         .map(|file| read(file))
         .collect::<Result<Vec<_>>>()?;
-    for role in ["base/cluster-role.yaml", "base/user-roles.yaml"] {
-        let rules = read(role)?;
+    let roles = read(ROLES)? + &read(MORE_ROLES)?;
+    for (file, rules) in [(ROLES, roles), (USER_ROLES, read(USER_ROLES)?)] {
         for Resource { group, .. } in RESOURCES {
             ensure!(
                 rules.contains(group),
-                "deploy/{role} has no rule for {group}"
+                "deploy/{file} has no rule for {group}"
             );
         }
     }

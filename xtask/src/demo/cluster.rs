@@ -79,7 +79,7 @@ fn show(interrupts: &Interrupts, keep: bool) -> Result<()> {
     fs::write(&manifest, operator_manifest()?).context("cannot write the operator's manifest")?;
     let kubectl = |words: &[&str]| shown(interrupts, &running, &running.kubectl, words);
     kubectl(&["apply", "--filename", &manifest.to_string_lossy()])?;
-    let operator = ["--namespace=mpi-operator", "deployment/mpi-operator"];
+    let operator = ["--namespace=muster-system", "deployment/muster"];
     kubectl(&[&["rollout", "status", "--timeout=120s"], &operator[..]].concat())?;
     println!("\n== Job");
     let muster = super::programs()?.join("muster");

@@ -1,0 +1,170 @@
+//! What `deploy/` installs, as an administrator would: the one file for the whole cluster, and the overlay for
+//! one namespace, which has no right outside of it. Each runs jobs and leaves nothing behind.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use e2e::cluster_fixture::deployed::{
+    self, DEPLOYMENT, KINDS, NAMESPACE, SELECTOR, with_test_images,
+};
+use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
+use e2e::{Cluster, condition, wait_for};
+use serde_json::{Value, json};
+
+use crate::openmpi::{Job, make_keys, mpiexec};
+use crate::t9k::{T9k, job as t9k_job};
+use crate::with_cluster_alone;
+
+/// Names of what the one file defines, spelled so that no other group's can be meant.
+const CRDS: [&str; 2] = ["mpijobs.kubeflow.org", "openmpis.muster.dev"];
+
+/// Applies or deletes a manifest, about which kubectl must have nothing to complain.
+fn send(cluster: &Cluster, verb: &str, manifest: &str) -> Result<()> {
+    let file = std::env::temp_dir().join(format!("muster-{verb}-{}.yaml", std::process::id()));
+    fs::write(&file, manifest)?;
+    let words = [verb, "--filename", &file.to_string_lossy()];
+    let output = cluster.command(&words).output();
+    fs::remove_file(&file)?;
+    let output = output?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() && !said.contains("Warning"),
+        "kubectl {verb}: {said}"
+    );
+    Ok(())
+}
+
+fn rolled_out(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let words = ["rollout", "status", DEPLOYMENT, "--timeout=90s", "-n"];
+    cluster.kubectl(&[&words[..], &[namespace]].concat())?;
+    Ok(())
+}
+
+/// The objects of an install that exist, but for CRDs and Namespaces.
+fn installed(cluster: &Cluster) -> Result<String> {
+    cluster.kubectl(&["get", KINDS, "--all-namespaces", "--output=name", SELECTOR])
+}
+
+fn assert_nothing_is_left(cluster: &Cluster) -> Result<()> {
+    wait_for("everything to go", PATIENCE, || {
+        Ok(installed(cluster)?.is_empty().then_some(()))
+    })
+}
+
+/// A job of `kubeflow.org/v1`, whose image needs no sshd.
+fn job_of_v1(name: &str) -> Value {
+    let replica = |count: u32, command: &[&str]| {
+        let container = json!({"name": "mpi", "image": "muster.test/openmpi4-nossh:1",
+            "command": command});
+        json!({"replicas": count, "restartPolicy": "Never",
+            "template": {"spec": {"containers": [container]}}})
+    };
+    let mpirun = ["mpirun", "--allow-run-as-root", "-n", "2", "hostname"];
+    json!({
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {"mpiReplicaSpecs": {"Launcher": replica(1, &mpirun), "Worker": replica(2, &[])}},
+    })
+}
+
+fn v1_succeeds(fixture: &ClusterFixture) -> Result<()> {
+    fixture.create(&job_of_v1("old"))?;
+    wait_for("the job of v1 to succeed", PATIENCE, || {
+        let job = fixture
+            .cluster
+            .get(&fixture.namespace, "mpijobs.v1.kubeflow.org", "old")?;
+        Ok(job.filter(|job| condition(job, "Succeeded") == Some("True")))
+    })?;
+    Ok(())
+}
+
+/// One job of each API that the one file defines, and one of T9k's, whose definition is there as well.
+fn jobs_of_all_dialects_succeed(fixture: &ClusterFixture) -> Result<()> {
+    fixture.submit_example("pi")?.succeeded_on_workers(2)?;
+    v1_succeeds(fixture)?;
+    T9k::submit(fixture, &t9k_job("t9k", &["hostname"]))?.phase("Succeeded")?;
+    make_keys(fixture, &fixture.namespace, "keys")?;
+    let hello = json!({"exec": mpiexec(2, "hostname")});
+    Job::submit(fixture, "openmpi", hello)?.ended("Succeeded")?;
+    Ok(())
+}
+
+#[test]
+fn the_one_file_runs_jobs_of_all_dialects_and_leaves_nothing() -> Result<()> {
+    with_cluster_alone("install", |fixture| {
+        let cluster = &fixture.cluster;
+        let file = fs::read_to_string(repository().join("deploy/muster.yaml"))?;
+        let file = with_test_images(&file);
+        deployed::without_operator(cluster, || {
+            // What is there from before: CRDs and Namespace.
+            cluster.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &file)?;
+            send(cluster, "apply", &file)?;
+            rolled_out(cluster, NAMESPACE)?;
+            let pods = cluster.list(NAMESPACE, "pods", "app.kubernetes.io/name=muster")?;
+            ensure!(pods.len() == 2, "{} operators run", pods.len());
+            let nodes: Vec<_> = pods.iter().map(|pod| &pod["spec"]["nodeName"]).collect();
+            ensure!(nodes[0] != nodes[1], "both are on {}", nodes[0]);
+            jobs_of_all_dialects_succeed(fixture)?;
+
+            send(cluster, "delete", &file)?;
+            assert_nothing_is_left(cluster)?;
+            for (kind, name) in CRDS
+                .map(|crd| ("crd", crd))
+                .into_iter()
+                .chain([("namespace", NAMESPACE)])
+            {
+                ensure!(
+                    cluster.get("", kind, name)?.is_none(),
+                    "{kind} {name} is left"
+                );
+            }
+            // T9k's definition, and so its job, belong to nobody's install.
+            let remove = [
+                "delete",
+                "-n",
+                &fixture.namespace,
+                "mpijobs.batch.tensorstack.dev",
+                "t9k",
+            ];
+            cluster.kubectl(&remove)?;
+            wait_for("the pods of all jobs to go", PATIENCE, || {
+                Ok(cluster
+                    .list(&fixture.namespace, "pods", "")?
+                    .is_empty()
+                    .then_some(()))
+            })
+        })
+    })
+}
+
+#[test]
+fn the_overlay_for_one_namespace_needs_nothing_of_the_cluster_and_leaves_nothing() -> Result<()> {
+    with_cluster_alone("team", |fixture| {
+        let cluster = &fixture.cluster;
+        let overlay = repository().join("deploy/overlays/one-namespace");
+        let overlay = cluster.kubectl(&["kustomize", &overlay.to_string_lossy()])?;
+        let overlay = with_test_images(&overlay.replace("team-a", &fixture.namespace));
+        let own = format!("muster-{}", fixture.namespace);
+        deployed::without_operator(cluster, || {
+            cluster.kubectl(&["create", "namespace", &own])?;
+            send(cluster, "apply", &overlay)?;
+            rolled_out(cluster, &own)?;
+            let made = installed(cluster)?;
+            ensure!(!made.contains("clusterrole"), "{made}");
+            jobs_of_all_dialects_succeed(fixture)?;
+            let account = format!("--as=system:serviceaccount:{own}:muster");
+            for (namespace, expected) in [(fixture.namespace.as_str(), "yes"), ("default", "no")] {
+                let words = ["auth", "can-i", "list", "pods", &account, "-n", namespace];
+                // It says no by its exit code too.
+                let said = cluster.command(&words).output()?.stdout;
+                let said = String::from_utf8_lossy(&said).trim().to_owned();
+                ensure!(said == expected, "list pods in {namespace}: {said}");
+            }
+            send(cluster, "delete", &overlay)?;
+            assert_nothing_is_left(cluster)?;
+            cluster.kubectl(&["delete", "namespace", &own, "--wait=false"])?;
+            Ok(())
+        })
+    })
+}
