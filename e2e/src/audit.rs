@@ -25,6 +25,8 @@ pub struct Audit {
 pub struct Request {
     /// `create`, `patch`, `deletecollection`, `watch`…
     pub verb: String,
+    /// API group of the object; empty for Kubernetes' oldest.
+    pub group: String,
     /// `pods`, or `mpijobs/status`.
     pub resource: String,
     /// Namespace of the object, or empty.
@@ -68,6 +70,7 @@ impl Request {
         let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
         Ok(Self {
             verb: text(&entry["verb"]),
+            group: text(&object["apiGroup"]),
             resource,
             namespace: text(&object["namespace"]),
             name: text(&object["name"]),

@@ -21,6 +21,7 @@ mod api {
     mod own_namespace;
     mod peer_defects;
     mod refusals;
+    mod rights;
     mod suspended_often;
     mod suspension;
     mod t9k;
