@@ -103,7 +103,7 @@ pub(crate) fn write_program(
 
 /// Writes a layer of plain files that root owns: (path in the image without the leading slash, file
 /// on this machine, mode). Directories on the way are made.
-fn write_layer(out: &Path, files: &[(&str, &Path, u32)]) -> Result<()> {
+pub(crate) fn write_layer(out: &Path, files: &[(&str, &Path, u32)]) -> Result<()> {
     let file = File::create(out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut layer = Builder::new(BufWriter::new(file));
     let mut directories = Vec::new();
@@ -162,7 +162,7 @@ pub(crate) fn identity(archive: &Path) -> Result<Identity> {
     })
 }
 
-fn image_config(config: &Config, layer_digests: &[String]) -> Vec<u8> {
+pub(crate) fn image_config(config: &Config, layer_digests: &[String]) -> Vec<u8> {
     const EPOCH: &str = "1970-01-01T00:00:00Z"; // a real date would make every build differ
     let diff_ids: Vec<_> = layer_digests
         .iter()

@@ -16,6 +16,7 @@ mod images;
 mod interrupts;
 mod packages;
 mod queues;
+mod release;
 mod test;
 mod tidy;
 mod weather;
@@ -45,6 +46,8 @@ enum Chore {
     Build(artifacts::Args),
     /// Assemble the container images as archives, without a registry
     Images(images::Args),
+    /// Make everything that a release has, with checksums
+    Release(release::Args),
     /// Write the generated files of deploy/ and docs/
     Codegen(codegen::Args),
     /// Check the style rules that no compiler checks
@@ -73,6 +76,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Cluster(args) => cluster::run(args),
         Chore::Build(args) => artifacts::run(&args),
         Chore::Images(args) => images::run(args),
+        Chore::Release(args) => release::run(&args),
         Chore::Codegen(args) => codegen::run(args),
         Chore::Tidy(args) => tidy::run(&args),
         Chore::Bench(args) => bench::run(&args),

@@ -94,6 +94,9 @@ pub(crate) enum Verb {
     Generate(GenerateArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),
+    /// Write the manual pages of all commands into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Print the version
     Version(VersionArgs),
 }
@@ -107,6 +110,13 @@ impl Verb {
             _ => false,
         }
     }
+}
+
+/// Where manual pages go.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManArgs {
+    /// A directory that exists
+    pub(crate) directory: PathBuf,
 }
 
 /// How objects are printed.

@@ -122,6 +122,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Verb::Convert(args) => verbs::convert::run(&args),
         Verb::Generate(args) => verbs::generate::run(&global, &args),
         Verb::Completion(args) => verbs::completion::run(&args),
+        Verb::Man(args) => verbs::man::run(&args),
         Verb::Version(args) => verbs::version::run(&args),
     }
 }

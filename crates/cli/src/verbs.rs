@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod get;
 pub(crate) mod lint;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod render;
 pub(crate) mod run;
 pub(crate) mod submit;

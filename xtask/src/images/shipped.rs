@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use crate::archive::{self, Config};
 use crate::{cache, command, root};
 
-const USER: &str = "65532:65532";
+pub(crate) const USER: &str = "65532:65532";
 const STATIC: &str = "-C target-feature=+crt-static";
 
 /// A program that is shipped as an image.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) name: &'static str,
-    package: &'static str,
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
     profile: &'static str,
     /// Files of this machine that it reads there too, if they are here.
     files: &'static [&'static str],
@@ -39,6 +39,17 @@ pub(super) const AGENT: Program = Program {
     files: &["/etc/ssl/certs/ca-certificates.crt"],
 };
 
+/// The person's tool. No test needs its image.
+const TOOL: Program = Program {
+    name: "muster",
+    package: "cli",
+    profile: "release",
+    files: &[],
+};
+
+/// What a release has.
+pub(crate) const PROGRAMS: [Program; 3] = [OPERATOR, AGENT, TOOL];
+
 /// The cached directory of the image; the program lies in it, for those who run it without a
 /// container.
 pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
@@ -58,7 +69,7 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     }
     let cached = format!("image-{}", program.package);
     cache::keyed(&cached, &inputs, |directory| {
-        let built = build(program, directory)?;
+        let built = build(program, &target_dir(), directory)?;
         let size = fs::metadata(&built)?.len() as f64 / 1e6;
         eprintln!("{name}: {size:.1} MB, static");
         let kept = directory.join(name);
@@ -72,6 +83,20 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
         );
         archive::write_program(directory, reference, &files, config)
     })
+}
+
+/// The files of the program's image, the program first: path in the image, file on this machine, mode.
+pub(super) fn released(
+    program: &Program,
+    target_dir: &Path,
+) -> Result<Vec<(String, PathBuf, u32)>> {
+    let built = build(program, target_dir, &std::env::temp_dir())?;
+    let others = present(program).into_iter();
+    let others = others.map(|file| (file.trim_start_matches('/').to_owned(), file.into(), 0o644));
+    Ok([(program.name.to_owned(), built, 0o755)]
+        .into_iter()
+        .chain(others)
+        .collect())
 }
 
 fn present(program: &Program) -> Vec<&'static str> {
@@ -113,21 +138,24 @@ fn ours_used_by(manifest: &str) -> Vec<String> {
     names.filter(is_ours).map(str::to_owned).collect()
 }
 
-fn build(program: &Program, scratch: &Path) -> Result<PathBuf> {
+/// Where cargo keeps what it built.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn build(program: &Program, directory: &Path, scratch: &Path) -> Result<PathBuf> {
     let name = program.name;
     eprintln!("building {name}: a few minutes, unless it is nearly the same as last time");
     // Named explicitly, because only then do the flags not reach build scripts and macros, which
     // cannot be linked statically.
     let target = format!("{ARCH}-unknown-linux-gnu");
-    let directory =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     command::run(
         command::cargo("build")
             .args(["--quiet", "--locked"])
             .args(["--profile", program.profile])
             .args(["--package", program.package, "--bin", name])
             .args(["--target", &target, "--target-dir"])
-            .arg(&directory)
+            .arg(directory)
             .env("RUSTFLAGS", STATIC)
             .env("TMPDIR", scratch),
     )?;
