@@ -7,6 +7,7 @@ mod api {
     mod bdap;
     mod clients;
     mod crash;
+    mod failover;
     mod fixture;
     mod flyte;
     mod gangs;

@@ -28,7 +28,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(10);
 const RENEW_DEADLINE: Duration = Duration::from_secs(15);
 /// How often a leader retries a failed renewal.
 const RENEW_RETRY: Duration = Duration::from_secs(1);
-/// How often a standby reads the lease. It takes over at most this long after the lease has expired.
+/// How often a standby reads the lease, and so how late it sees a renewal.
 const STANDBY_EVERY: Duration = Duration::from_secs(2);
 /// One request may take this long.
 const REQUEST_MAX: Duration = Duration::from_secs(4);
@@ -88,15 +88,27 @@ enum LeaseAction {
 /// The whole policy, without a clock.
 fn decide(spec: &Spec, unchanged_for: Duration, me: &str) -> LeaseAction {
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
-    let term = spec
-        .lease_duration_seconds
-        .map_or(DURATION, Duration::from_secs);
     if holder == me {
         LeaseAction::Renew
-    } else if holder.is_empty() || unchanged_for > term {
+    } else if holder.is_empty() || unchanged_for > spec.term() {
         LeaseAction::Take
     } else {
         LeaseAction::Wait
+    }
+}
+
+/// How long a standby waits before it looks again: until the lease has expired, if that is soon.
+fn pause(spec: &Spec, unchanged_for: Duration) -> Duration {
+    match spec.term().checked_sub(unchanged_for) {
+        Some(left) => STANDBY_EVERY.min(left + Duration::from_millis(1)),
+        None => STANDBY_EVERY,
+    }
+}
+
+impl Spec {
+    fn term(&self) -> Duration {
+        let secs = self.lease_duration_seconds;
+        secs.map_or(DURATION, Duration::from_secs)
     }
 }
 
@@ -139,7 +151,10 @@ impl Lease {
                 ),
                 Err(error) => tracing::warn!(error = chain(&error), "cannot read the lease"),
             }
-            tokio::time::sleep(STANDBY_EVERY).await;
+            let pause = self.seen.as_ref().map_or(STANDBY_EVERY, |seen| {
+                pause(&seen.stored.spec, seen.since.elapsed())
+            });
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -345,6 +360,21 @@ mod tests {
             let spec = held_by(holder, term);
             let decided = decide(&spec, Duration::from_secs(unchanged), "me");
             assert_eq!(decided, expected, "{spec:?} unchanged for {unchanged} s");
+        }
+    }
+
+    #[test]
+    fn a_standby_looks_when_the_lease_expires() {
+        let spec = held_by(Some("you"), Some(17));
+        for (unchanged_ms, expected_ms) in
+            [(0, 2000), (14_999, 2000), (16_500, 501), (17_001, 2000)]
+        {
+            let unchanged = Duration::from_millis(unchanged_ms);
+            let expected = Duration::from_millis(expected_ms);
+            assert_eq!(pause(&spec, unchanged), expected, "after {unchanged_ms} ms");
+            let later = unchanged + expected;
+            let expired = decide(&spec, later, "me") == LeaseAction::Take;
+            assert_eq!(expired, later > Duration::from_secs(17), "after {later:?}");
         }
     }
 
