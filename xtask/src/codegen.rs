@@ -1,11 +1,12 @@
-//! Writes the generated files: the CRD of each resource, the one-file install, the admission policies, and
-//! the tables of docs/dialects.md. Decides which files there are and whether they are up to date. The lists of fields
+//! Writes the generated files: the CRD of each resource, the one-file install, the admission policies,
+//! the tables of docs/dialects.md, and lists of docs/reference. Decides which files there are and whether they are up to date. The lists of fields
 //! that they are made from are in `crates/dialects`.
 
 mod admission;
 mod install;
 mod page;
 mod pod_template;
+mod reference;
 
 use std::fs;
 use std::path::Path;
@@ -56,6 +57,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let page = root.join(page::FILE);
     let prose = fs::read_to_string(&page).with_context(|| format!("cannot read {}", page::FILE))?;
     files.push((page, page::text(&prose)));
+    files.push((root.join(reference::REASONS), reference::reasons()));
+    files.push((root.join(reference::EXIT_CODES), reference::exit_codes()?));
 
     let mut stale = Vec::new();
     for (path, text) in &files {

@@ -14,6 +14,8 @@ mod kubeconfig;
 mod kubectl;
 #[path = "local/openmpi.rs"]
 mod openmpi;
+#[path = "local/pages.rs"]
+mod pages;
 #[path = "local/readme.rs"]
 mod readme;
 #[path = "local/world.rs"]

@@ -4,12 +4,12 @@
 /// Declares an enum with the list of its variants, its writer and its reader.
 macro_rules! vocabulary {
     ($(#[$about:meta])* pub enum $name:ident {
-        $($(#[$doc:meta])* $variant:ident $(= $word:literal)?,)+
+        $($(#[doc = $doc:literal])+ $variant:ident $(= $word:literal)?,)+
     }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
-            $($(#[$doc])* $variant,)+
+            $($(#[doc = $doc])+ $variant,)+
         }
 
         impl $name {
@@ -21,6 +21,14 @@ macro_rules! vocabulary {
                 match self {
                     $(Self::$variant => vocabulary!(@word $variant $($word)?),)+
                 }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                let text = match self {
+                    $(Self::$variant => concat!($($doc),+),)+
+                };
+                text.trim()
             }
 
             /// The variant that a word stands for.

@@ -213,6 +213,47 @@ mod tests {
         assert!(!metrics.text().contains("ring-launcher"));
     }
 
+    /// `MUSTER_UPDATE_GOLDEN=1` writes the table of the page.
+    #[test]
+    fn the_page_lists_all_of_them() {
+        let text = Metrics::new().text();
+        let mut rows: Vec<String> = Vec::new();
+        for line in text.lines() {
+            let words = |begin: &str| line.strip_prefix(begin)?.split_once(' ');
+            if let Some((name, help)) = words("# HELP ") {
+                rows.push(format!("| `{name}` | {} |", help.trim_end_matches('.')));
+            } else if let Some((name, kind)) = words("# TYPE ") {
+                let total = if kind == "counter" { "_total" } else { "" };
+                let row = rows.last_mut().expect("help comes first");
+                *row = row.replace(
+                    &format!("`{name}` |"),
+                    &format!("`{name}{total}` | {kind} |"),
+                );
+            }
+        }
+        rows.sort();
+        let table = format!("| name | kind | |\n|---|---|---|\n{}\n", rows.join("\n"));
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/reference/metrics.md"
+        );
+        let page = std::fs::read_to_string(path).expect("the page can be read");
+        if std::env::var_os("MUSTER_UPDATE_GOLDEN").is_some() {
+            let (before, after) = page.split_once("| name |").expect("the page has the table");
+            let after: String = after
+                .split_inclusive('\n')
+                .skip_while(|line| line.starts_with('|') || line.ends_with("|\n"))
+                .collect();
+            std::fs::write(path, format!("{before}{table}{after}"))
+                .expect("the page can be written");
+            return;
+        }
+        assert!(
+            page.contains(&table),
+            "docs/reference/metrics.md must contain\n{table}"
+        );
+    }
+
     #[test]
     fn c15_a_pass_that_outlives_its_job_leaves_no_series() {
         let (metrics, memory) = (Metrics::new(), Memory::default());

@@ -76,7 +76,7 @@ const TABLE: &[Row] = &[
             "minicluster",
         ],
     ),
-    row("xtask", false, &["dialects"]),
+    row("xtask", false, &["contract", "dialects"]),
     row("e2e", false, ALL),
     row("bench", false, WITH_TESTS),
 ];

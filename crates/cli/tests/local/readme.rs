@@ -33,23 +33,56 @@ fn root() -> PathBuf {
 
 /// The first block of commands below a heading, without what explains them.
 fn commands(heading: &str) -> String {
-    let text = fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, below) = text.split_once(heading).unwrap();
-    let (_, block) = below.split_once("```\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
-    let command = |line: &str| line.split("    ").next().unwrap().to_owned() + "\n";
-    block.lines().map(command).collect()
+    blocks("README.md", heading)[0].clone()
 }
 
-fn shell(world: &World, script: &str, path: &str) -> Ended {
+/// The blocks of commands below a heading of a page, up to the next one of its kind.
+pub(crate) fn blocks(page: &str, heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let (_, below) = text.split_once(heading).unwrap();
+    let below = below.split("\n## ").next().unwrap();
+    let command = |line: &str| line.split("    ").next().unwrap().to_owned() + "\n";
+    let blocks = below.split("```\n").skip(1).step_by(2);
+    blocks
+        .map(|block| block.lines().map(command).collect())
+        .collect()
+}
+
+/// A directory that has what commands in the root of the repository refer to, where they may write files.
+fn desk(world: &World) -> PathBuf {
+    let desk = world.directory.join("desk");
+    fs::create_dir_all(&desk).unwrap();
+    for folder in ["deploy", "examples"] {
+        std::os::unix::fs::symlink(root().join(folder), desk.join(folder)).unwrap();
+    }
+    desk
+}
+
+pub(crate) fn shell(world: &World, script: &str, path: &str) -> Ended {
     let mut command = Command::new("bash");
-    command.args(["-ec", script]);
+    command.args(["-c", script]);
     world.surround(&mut command);
     command
         .env("PATH", path)
         .env("SAID", world.directory.join("said"))
-        .current_dir(root());
+        .current_dir(desk(world));
     ended(command)
+}
+
+/// A stand-in for a program, which is found before all others.
+fn stand_in(world: &World, name: &str, text: &str) {
+    let path = world.file(name, text);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Where programs are, muster first.
+pub(crate) fn path_with_muster(world: &World) -> String {
+    let bin = world.binary();
+    format!(
+        "{}:{}",
+        bin.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    )
 }
 
 #[test]
@@ -66,13 +99,8 @@ fn the_first_two_commands_exist() {
 #[test]
 fn the_commands_for_this_machine() {
     let world = World::new("readme");
-    let bin = world.binary();
-    let path = format!(
-        "{}:{}",
-        bin.parent().unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
-    let run = shell(&world, &commands("## On this machine\n"), &path);
+    let script = format!("set -e\n{}", commands("## On this machine\n"));
+    let run = shell(&world, &script, &path_with_muster(&world));
     assert_eq!(run.code, 0, "{run:?}");
     let pi = "pi is approximately 3.1415926536: 4 ranks on 2 hosts";
     assert!(run.stdout.contains(pi), "{run:?}");
@@ -88,11 +116,11 @@ fn the_commands_for_this_machine() {
 fn the_commands_for_a_cluster() {
     let world = World::new("readme-cluster");
     for (name, text) in [("docker", DOCKER), ("kubectl", KUBECTL)] {
-        let path = world.file(name, text);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        stand_in(&world, name, text);
     }
     let path = format!("{}:/usr/bin:/bin", world.directory.display());
-    let run = shell(&world, &commands("## On your cluster\n"), &path);
+    let script = format!("set -e\n{}", commands("## On your cluster\n"));
+    let run = shell(&world, &script, &path);
     assert_eq!(run.code, 0, "{run:?}");
     let said = fs::read_to_string(world.directory.join("said")).unwrap();
     assert_eq!(said.matches("docker build").count(), 2, "{said}");
