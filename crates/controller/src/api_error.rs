@@ -33,7 +33,7 @@ pub(crate) enum ApiError {
 /// What to do after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Our view is old; the watch is about to show the change.
+    /// Our view is old; the watch is about to show the change, unless the answer was wrong.
     OnChange,
     /// The API server is busy.
     Soon,

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_scheduler_that_there_is_not_is_refused() {
+    fn an_unknown_gang_scheduler_is_refused() {
         let arguments = ["muster-operator", "--gang-scheduling=Native"].map(str::to_owned);
         let error = read(arguments, |_| None, None).expect_err("not a scheduler");
         assert!(error.to_string().contains("spec.muster.gang"), "{error}");

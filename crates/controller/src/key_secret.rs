@@ -65,7 +65,7 @@ pub(crate) async fn key_secret(
         lookup.know_key(KeySecret::Exists);
         return Ok(Slot::Ours(Key));
     }
-    // The Kubeflow operator makes the launcher's Job after the Secret, also of a suspended job.
+    // The Kubeflow operator makes the launcher's Job after the Secret, also for a suspended job.
     let is_begun = || launcher_uid(context, job).is_some();
     if recorded.keys.is_none() && !for_one_start && !is_begun() {
         let name = &job.names.ssh_key;

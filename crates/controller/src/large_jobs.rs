@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A job that may not be read asks again after a second. One that has not asked for this long waits no
-/// more.
+/// more, and neither does one that was read.
 const ASKS_AGAIN: Duration = Duration::from_secs(2);
 /// How long the last turn of a namespace counts: whoever comes back after a pause is not the first again.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -29,6 +29,7 @@ struct State {
 #[derive(Debug)]
 struct Asked {
     at: Instant,
+    waits: bool,
     /// The number of its last turn; none yet is zero.
     turn: u64,
 }
@@ -54,14 +55,16 @@ impl State {
     fn try_read(&mut self, namespace: &Arc<str>, now: Instant) -> bool {
         self.asked
             .retain(|_, asked| now.duration_since(asked.at) < REMEMBERED);
-        let mine = self
-            .asked
-            .entry(Arc::clone(namespace))
-            .or_insert(Asked { at: now, turn: 0 });
-        mine.at = now;
+        let mine = self.asked.entry(Arc::clone(namespace)).or_insert(Asked {
+            at: now,
+            waits: true,
+            turn: 0,
+        });
+        (mine.at, mine.waits) = (now, true);
         let turn = mine.turn;
-        let goes_first =
-            |other: &Asked| other.turn < turn && now.duration_since(other.at) < ASKS_AGAIN;
+        let goes_first = |other: &Asked| {
+            other.waits && other.turn < turn && now.duration_since(other.at) < ASKS_AGAIN
+        };
         if self.busy || self.asked.values().any(goes_first) {
             return false;
         }
@@ -70,7 +73,7 @@ impl State {
         let turns = self.turns;
         self.asked
             .entry(Arc::clone(namespace))
-            .and_modify(|mine| mine.turn = turns);
+            .and_modify(|mine| (mine.turn, mine.waits) = (turns, false));
         true
     }
 }

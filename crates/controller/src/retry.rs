@@ -11,7 +11,7 @@ use crate::wire::UserJob;
 /// The delay after a 429 or 503, or after a pass that ended with work left.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 /// The delay after a conflict, unless the watch shows sooner what was changed. A proxy or a webhook can
-/// answer 409 although nothing was, and then no event follows.
+/// answer 409 although nobody changed the job. Then no event follows.
 const UNCHANGED: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(crate) fn error_policy(job: &UserJob, error: &Error, context: &Context) -> O
         (_, Retry::OnChange) => tracing::debug!(
             job,
             error = error_line,
-            "reconciling again on the next event"
+            "reconciling again on the next event, or in ten seconds"
         ),
         (_, Retry::Soon | Retry::Backoff) => {
             tracing::warn!(

@@ -47,15 +47,6 @@ const GANGS: [&str; 6] = [
 const PLACEMENTS: [&str; 3] = ["OnePerNode", "Pack", "Spread"];
 /// `transport`. What it means where it is absent differs between APIs.
 pub(crate) const TRANSPORT: Shape = TEXT.one_of(&["SSH", "Agent"]);
-/// Clients whose types are older than the field drop it, so that may be done.
-pub(crate) fn transport_rule() -> Rule {
-    Rule::new(
-        "spec.muster",
-        "!has(self.transport) || (has(oldSelf.transport) && self.transport == oldSelf.transport)",
-        "spec.muster.transport: cannot be changed, as the launcher's Job cannot; delete the job and create it again",
-    )
-}
-
 const SWITCH: Shape = TEXT.one_of(&[ON, OFF]);
 
 /// `spec.muster`.
@@ -187,4 +178,24 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
 /// The number in a smaller type. One that does not fit was refused before.
 pub(crate) fn within<T: TryFrom<i64>>(number: Option<i64>) -> Option<T> {
     number.and_then(|number| T::try_from(number).ok())
+}
+
+/// Once there are keys, the launcher mounts those of one transport.
+pub(crate) fn transport_rule() -> Rule {
+    let chosen = |object: &str| format!("{object}.spec.muster.transport");
+    let is_chosen = |object: &str| {
+        format!(
+            "has({object}.spec) && has({object}.spec.muster) && has({})",
+            chosen(object)
+        )
+    };
+    let (now, before) = (chosen("self"), chosen("oldSelf"));
+    let rule = format!(
+        "!({}) || ({} && {now} == {before}) || !has(oldSelf.status) || !has(oldSelf.status.muster) || \
+         !has(oldSelf.status.muster.keys) || {now} == oldSelf.status.muster.transport",
+        is_chosen("self"),
+        is_chosen("oldSelf"),
+    );
+    let message = "spec.muster.transport: cannot be changed, as the launcher cannot; delete the job and create it again";
+    Rule::new("", rule, message)
 }

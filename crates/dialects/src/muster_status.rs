@@ -3,9 +3,10 @@
 //! written.
 
 use contract::reason::{Reason, Stage};
+use planner::job::HostNames;
 use planner::site::Transport;
 use planner::text::truncated;
-use planner::{KeyRecord, Phase, Status, Verdict};
+use planner::{Job, KeyRecord, Phase, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
@@ -191,11 +192,16 @@ pub(crate) fn dialect(job: &Value) -> &str {
     text(muster, "dialect")
 }
 
-/// The transport that the job was begun with: an operator that comes back with another default must
-/// not mix two of them in one job.
-pub(crate) fn transport(job: &Value) -> Option<Transport> {
-    let muster = job.pointer("/status/muster")?;
-    Transport::named(text(muster, "transport"))
+/// The job with the transport that it began with. An operator that comes back with another default must
+/// not mix two of them in one job, nor must a client that drops the field. By the agent, workers have
+/// these names.
+pub(crate) fn begun(job: Job, object: &Value, by_agent: HostNames) -> Job {
+    let muster = object.pointer("/status/muster").unwrap_or(&Value::Null);
+    let is_begun = muster.get("keys").is_some() || job.takes_site_transport();
+    match Transport::named(text(muster, "transport")) {
+        Some(transport) if is_begun => job.begun_with(transport, by_agent),
+        Some(_) | None => job,
+    }
 }
 
 /// The stored `muster` is final: the job was over when it was written.

@@ -1,12 +1,12 @@
-//! A job that names no transport keeps the one it was begun with, whatever the operator's default
-//! is by now.
+//! A job keeps the transport it was begun with, whatever the operator's default is by now, and whatever its
+//! spec says.
 
 use std::path::Path;
 
 use dialects::kubeflow_v2beta1::DIALECT;
 use planner::site::{Site, Transport};
 use planner::{Job, Observed};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn job() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pi.yaml");
@@ -55,9 +55,36 @@ fn the_default_of_the_first_day_holds_for_the_whole_life() {
 }
 
 #[test]
-fn what_the_job_says_itself_comes_first() {
+fn what_the_job_says_itself_comes_first_until_it_has_keys() {
     let mut job = reported(&job(), Transport::Agent);
     job["spec"]["muster"]["transport"] = "SSH".into();
-    let edited = (DIALECT.lower)(&job).expect("it is valid");
-    assert_eq!(transports(&edited), ["SSH"; 2]);
+    let begun = (DIALECT.lower)(&job).expect("it is valid");
+    assert_eq!(transports(&begun), ["Agent"; 2]);
+    let muster = job["status"]["muster"].as_object_mut();
+    muster.expect("it was reported").remove("keys");
+    let not_begun = (DIALECT.lower)(&job).expect("it is valid");
+    assert_eq!(transports(&not_begun), ["SSH"; 2]);
+}
+
+/// Clients whose types do not have the field drop it.
+#[test]
+fn a_job_whose_transport_was_dropped_goes_on_as_it_began() {
+    use dialects::{kubeflow_v1, t9k_v1beta1};
+    let keys = json!({"keys": {"secret": "pi-keys"}});
+    let t9k = json!({
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "walk", "namespace": "default", "uid": "8"},
+        "spec": {"worker": {"replicas": 1, "cmd": ["./walk"],
+            "template": {"spec": {"containers": [{"name": "mpi-worker", "image": "w"}]}}}},
+    });
+    for (dialect, mut job, begun) in [
+        (&kubeflow_v1::DIALECT, job(), "SSH"),
+        (&t9k_v1beta1::DIALECT, t9k, "Agent"),
+    ] {
+        job["status"]["muster"] = keys.clone();
+        job["status"]["muster"]["transport"] = begun.into();
+        let later = (dialect.lower)(&job).expect("it is valid");
+        assert_eq!(transports(&later), [begun; 2]);
+    }
 }

@@ -291,15 +291,16 @@ impl Job {
         matches!(pods.access, Access::SiteDefault(_))
     }
 
-    /// A job that takes the site's transport keeps the one that it began with.
-    pub fn begun_with(mut self, transport: Transport) -> Self {
+    /// A job keeps the transport that it began with; by the agent, its workers have these names.
+    pub fn begun_with(mut self, transport: Transport, by_agent: HostNames) -> Self {
         if let Workers::Pods(pods) = &mut self.workers
-            && let Access::SiteDefault(login) = &pods.access
+            && let Access::SiteDefault(login) | Access::Ssh(login) | Access::Agent(login, _) =
+                &pods.access
         {
             let login = login.clone();
             pods.access = match transport {
                 Transport::Ssh => Access::Ssh(login),
-                Transport::Agent => Access::Agent(login, HostNames::Service),
+                Transport::Agent => Access::Agent(login, by_agent),
             };
         }
         self

@@ -3,7 +3,7 @@
 
 use contract::labels::JOB_UID_LABEL;
 
-use crate::job::Job;
+use crate::job::{HostNames, Job};
 use crate::observed::{LauncherJob, Pod};
 use crate::site::Transport;
 
@@ -15,6 +15,6 @@ pub fn taken_over(job: Job, launcher: Option<&LauncherJob>, workers: &[Pod]) -> 
     let ours: Vec<bool> = launcher.into_iter().chain(workers).collect();
     match ours.is_empty() || ours.contains(&true) {
         true => job,
-        false => job.begun_with(Transport::Ssh),
+        false => job.begun_with(Transport::Ssh, HostNames::Service),
     }
 }

@@ -20,6 +20,7 @@ use crate::FieldError;
 use crate::kubeflow::checks;
 use crate::kubeflow::hub::{self, Replicas, Version};
 use crate::muster_fields::within;
+use crate::muster_status;
 use crate::template::containers;
 
 const RESTART_POLICIES: [&str; 4] = ["Always", "ExitCode", "Never", "OnFailure"];
@@ -34,7 +35,8 @@ const HOW: Version = Version {
 
 /// What was asked for, or everything that is wrong with it.
 pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
-    HOW.lower(object)
+    let job = HOW.lower(object)?;
+    Ok(muster_status::begun(job, object, HostNames::Pods))
 }
 
 /// Everything that is wrong with the values of a job, defaulted or not.

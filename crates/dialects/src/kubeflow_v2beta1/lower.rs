@@ -31,10 +31,7 @@ const HOW: Version = Version {
 /// What was asked for, or everything that is wrong with it.
 pub fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let job = HOW.lower(object)?;
-    Ok(match muster_status::transport(object) {
-        Some(transport) => job.begun_with(transport),
-        None => job,
-    })
+    Ok(muster_status::begun(job, object, HostNames::Service))
 }
 
 /// Everything that is wrong with the values of a job, defaulted or not.

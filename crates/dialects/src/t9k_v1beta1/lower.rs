@@ -22,6 +22,7 @@ use super::types::{self, Mode, MpiJob, T9kScheduler};
 use super::{API_VERSION, KIND, defaults};
 use crate::FieldError;
 use crate::muster_fields::{self, Muster, within};
+use crate::muster_status;
 use crate::names::dns_1035_problems;
 
 /// Type of the launcher's replica.
@@ -42,7 +43,10 @@ pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     let wanted = wanted.map_err(|error| errors.push(error));
     validate(&job, &mut errors);
     match wanted {
-        Ok(wanted) if errors.is_empty() => Ok(hub(&job, &wanted)),
+        Ok(wanted) if errors.is_empty() => {
+            let job = hub(&job, &wanted);
+            Ok(muster_status::begun(job, object, HostNames::Service))
+        }
         Ok(_) | Err(()) => Err(errors),
     }
 }

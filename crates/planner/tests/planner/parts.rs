@@ -3,8 +3,8 @@
 
 use planner::fixtures::{job, pod, world};
 use planner::job::{
-    CleanUp, End, GangChoice, JobRestart, LauncherHost, LauncherKind, LauncherStart, Lifecycle,
-    Limits, Mpi, RestartPolicy, Workers,
+    CleanUp, End, GangChoice, HostNames, JobRestart, LauncherHost, LauncherKind, LauncherStart,
+    Lifecycle, Limits, Mpi, RestartPolicy, Workers,
 };
 use planner::observed::{Pod, PodPhase};
 use planner::site::{GangScheduler, Transport};
@@ -69,7 +69,7 @@ fn restarts() -> impl Strategy<Value = RestartPolicy> {
 fn accesses() -> impl Strategy<Value = fn(Job) -> Job> {
     let ways: Vec<fn(Job) -> Job> = vec![
         |job| job,
-        |job| job.begun_with(Transport::Ssh),
+        |job| job.begun_with(Transport::Ssh, HostNames::Service),
         Job::by_agent,
         Job::of_pods,
         Job::provided,
