@@ -82,5 +82,7 @@ fn started<'a>(write: &Write<'a>) -> Option<&'a str> {
 
 fn ready(view: &View<'_>, job: &JobView) -> usize {
     let workers = job.workers(view.cluster);
-    workers.filter(|pod| objects::is_ready(pod)).count()
+    workers
+        .filter(|pod| objects::is_ready(pod) && objects::stays(pod))
+        .count()
 }

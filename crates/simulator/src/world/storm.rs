@@ -284,7 +284,10 @@ impl State {
     fn squat(&mut self, sent: &Sent) -> Strike {
         let body = serde_json::from_slice(sent.request.body()).unwrap_or(Value::Null);
         let is_create = sent.call.rbac_verb() == "create" && sent.call.plural != "events";
-        if !is_create || objects::name(&body).is_empty() {
+        // Whoever has the recorded name of a Secret loses it (decision 38).
+        let query = sent.request.uri().query().unwrap_or("");
+        let is_recorded = sent.call.plural == "secrets" && !query.contains("dryRun");
+        if !is_create || is_recorded || objects::name(&body).is_empty() {
             return Strike::Missed;
         }
         let mut squatter = body;
