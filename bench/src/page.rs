@@ -255,7 +255,7 @@ This page compares muster with [Kubeflow's MPI operator](https://github.com/kube
 
 | column | |
 |---|---|
-| **L** | the floor: a client that only posts the job's pods, 32 requests in flight. No operator can be faster |
+| **L** | the floor: a client that only posts the job's pods, 32 requests in flight |
 | **muster** | muster as it is shipped, built from MUSTER; a program of MUSTER_MB MB |
 | **P1** | Kubeflow's operator PEER from its published Go module, with its rate limits raised until they limit nothing; PEER_MB MB |
 | **P0** | the same program at the flags of its manifest: what its users have |
@@ -278,7 +278,8 @@ const CLOSING: &str = "
   that a pod runs, one second after the pod was made. The pods name their node, so that nobody schedules them.
 - One operator runs at a time, for all namespaces, as a new process. It first runs one small job, which is not measured. Every
   sample has a namespace of its own.
-- The order of samples is P1, muster, muster, P1, and the other way around in the next block. P0 is measured once.
+- The order of samples is P1, muster, muster, P1, and the other way around in the next block. P0 is measured once. B9, B11, B13,
+  B14, B16 and B17 have three blocks in a full run, and one sample of each side in a quick one.
 - Counts and times come from the API server's audit log. The time of a condition is that of the write that made it visible to a
   watch. Processor time and memory come from `/proc`.
 - All sides use muster's CRD, which accepts all jobs of Kubeflow's. Kubeflow's operator has every right, muster has those of its
@@ -293,7 +294,7 @@ processors, and times say less about large clusters than counts and processor ti
 ```
 cargo xtask bench                  quick: a quarter of an hour
 cargo xtask bench --full           all sizes, five blocks: hours
-cargo xtask bench --only B6        one metric; prints it and keeps nothing
+cargo xtask bench --only B6        prints what is measured with B6, and keeps nothing
 ```
 
 It needs root, Debian and Go, as `make test` does, and a machine that does nothing else. It ends all that it started, also if

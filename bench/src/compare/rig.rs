@@ -13,7 +13,7 @@ use e2e::api::{Api, collection};
 use e2e::api_fixture::{SOON, new_namespace};
 use e2e::fake_kubelet::{Behaviour, FakeKubelet};
 use e2e::jobs::MpiJob;
-use e2e::operator::{Account, program, repository};
+use e2e::operator::{Account, objects, program, repository};
 use e2e::{Cluster, wait_for};
 use serde_json::{Value, json};
 
@@ -52,14 +52,23 @@ impl Rig {
         })?;
         let cluster = Cluster::from_env()?;
         let api = Arc::new(Api::of(&cluster)?);
-        let crds = repository().join("deploy/crds");
-        let apply = ["apply", "--server-side", "--force-conflicts", "-k"];
-        cluster.kubectl(&[&apply[..], &[&crds.to_string_lossy()]].concat())?;
+        let file = repository().join("deploy/muster.yaml");
+        let installed = objects(&cluster, &["-f", &file.to_string_lossy()])?;
+        for crd in installed
+            .iter()
+            .filter(|object| object["kind"] == "CustomResourceDefinition")
+        {
+            api.create(
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                crd,
+            )?;
+        }
         wait_for("the CRD to be served", SOON, || {
             api.list("/apis/kubeflow.org/v2beta1/mpijobs?limit=1")
                 .map(Some)
         })?;
-        let muster = Account::install(&cluster, &api, &new_namespace(&api, "muster")?)?;
+        let namespace = new_namespace(&api, "muster")?;
+        let muster = Account::install_from(&cluster, &api, &namespace, installed)?;
         let peer = Account::install(&cluster, &api, &new_namespace(&api, "peer")?)?;
         bind_to_everything(&api, &peer)?;
         Ok(Self {

@@ -18,7 +18,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// …and a restarted one for so long, after it has seen all jobs.
 const RESTARTED: Duration = Duration::from_secs(10);
 const JOBS: usize = 20;
-/// Requests of an idle operator in [`IDLE`]: its lease every ten seconds, and a watch that starts over.
+/// Requests of an idle operator in [`IDLE`]: its lease every ten seconds, and a watch that starts over. All its
+/// APIs are served here: it would look for one that is not, ever less often.
 const REQUESTS_MAX: usize = 7;
 /// Memory of an idle operator with [`JOBS`] jobs.
 const RESIDENT_MAX: u64 = 15 << 20;
