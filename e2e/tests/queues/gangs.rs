@@ -107,7 +107,8 @@ impl Scheduler {
     fn holds_back(&self, fixture: &ClusterFixture) -> Result<()> {
         self.install(fixture)?;
         with_flag(&fixture.cluster, self.flag, || {
-            let too_much = json!({"cpu": "100000", "memory": "100000Gi"});
+            // A hundred thousand, as Volcano writes it back.
+            let too_much = json!({"cpu": "100k", "memory": "100000Gi"});
             let job = pi(Mpi::OpenMpi4, User::Root, 2);
             let policy = json!({"minResources": too_much});
             let large = job.clone().with("/metadata/name", "large");
