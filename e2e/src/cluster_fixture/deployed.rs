@@ -19,10 +19,10 @@ pub const NAMESPACE: &str = "muster-system";
 pub const DEPLOYMENT: &str = "deployment/muster";
 /// Who it is to the API server.
 pub const USER: &str = "system:serviceaccount:muster-system:muster";
-/// What the objects that are not CRDs or Namespaces are selected by, and which kinds they are of.
+/// Selects every installed object but CRDs and Namespaces.
 pub const SELECTOR: &str =
     "--selector=app.kubernetes.io/name=muster,app.kubernetes.io/instance=muster";
-/// See [`SELECTOR`].
+/// The kinds of these objects.
 pub const KINDS: &str = "deployments,replicasets,pods,serviceaccounts,roles,rolebindings,networkpolicies,\
                          poddisruptionbudgets,secrets,clusterroles,clusterrolebindings";
 /// How many operators `deploy/muster.yaml` runs.

@@ -11,6 +11,7 @@ use e2e::cluster_fixture::deployed::{self, AGENT_IMAGE, IMAGE, KINDS, SELECTOR};
 use e2e::cluster_fixture::pi::{Mpi, User, held_pi};
 use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
 use e2e::flyte::program;
+use e2e::operator::RIGHTS_FOR_BDAP;
 use e2e::operator::{objects, shipped};
 use e2e::{Cluster, wait_for};
 use serde_json::Value;
@@ -127,6 +128,11 @@ fn a_release_takes_over_changes_under_a_running_job_and_leaves_nothing_but_crds(
                 "--force-conflicts",
                 "--set=crds.t9k=true",
             ];
+            // Tests of bdap's jobs may have added these to the operator. They are not of its one file.
+            let rights = ["delete", "--ignore-not-found", "--filename"];
+            let file = repository().join(RIGHTS_FOR_BDAP);
+            let file = file.to_string_lossy();
+            fixture.cluster.kubectl(&[&rights[..], &[&file]].concat())?;
             let notes = helm.documented("install", &more)?;
             ensure!(
                 notes.contains("rollout status deployment/muster"),

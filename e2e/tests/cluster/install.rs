@@ -146,7 +146,7 @@ fn the_overlay_for_one_namespace_needs_nothing_of_the_cluster_and_leaves_nothing
         let overlay = cluster.kubectl(&["kustomize", &overlay.to_string_lossy()])?;
         let overlay = with_test_images(&overlay.replace("team-a", &fixture.namespace));
         let own = format!("muster-{}", fixture.namespace);
-        deployed::without_operator(cluster, || {
+        let result = deployed::without_operator(cluster, || {
             cluster.kubectl(&["create", "namespace", &own])?;
             send(cluster, "apply", &overlay)?;
             rolled_out(cluster, &own)?;
@@ -162,9 +162,11 @@ fn the_overlay_for_one_namespace_needs_nothing_of_the_cluster_and_leaves_nothing
                 ensure!(said == expected, "list pods in {namespace}: {said}");
             }
             send(cluster, "delete", &overlay)?;
-            assert_nothing_is_left(cluster)?;
-            cluster.kubectl(&["delete", "namespace", &own, "--wait=false"])?;
-            Ok(())
-        })
+            assert_nothing_is_left(cluster)
+        });
+        // Also after a failure: no second operator meets the next test.
+        cluster.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &overlay)?;
+        cluster.kubectl(&["delete", "namespace", &own, "--wait=false"])?;
+        result
     })
 }

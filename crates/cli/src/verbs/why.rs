@@ -50,7 +50,7 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
     if job.phase().is_empty() {
         return format!(
             "{name} was created {age} ago, and no operator has reconciled it yet.\n  do       check \
-             that muster-operator runs: kubectl get pods -A -l app.kubernetes.io/name=muster\n"
+             that muster-operator runs: kubectl get pods -A -l 'app.kubernetes.io/name in (muster,mpi-operator)'\n"
         );
     }
     if job.phase() == "Suspended" {
