@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::cluster_fixture::deployed::{
     self, DEPLOYMENT, KINDS, NAMESPACE, SELECTOR, with_test_images,
 };
@@ -168,5 +168,79 @@ fn the_overlay_for_one_namespace_needs_nothing_of_the_cluster_and_leaves_nothing
         cluster.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &overlay)?;
         cluster.kubectl(&["delete", "namespace", &own, "--wait=false"])?;
         result
+    })
+}
+
+/// What Kubeflow's MPI operator has under its own names; nothing runs of it here.
+fn kubeflows_operator() -> String {
+    let labels = json!({"app": "mpi-operator", "app.kubernetes.io/component": "mpijob",
+        "app.kubernetes.io/name": "mpi-operator", "kustomize.component": "mpi-operator"});
+    let about = json!({"name": "mpi-operator", "namespace": "mpi-operator", "labels": labels});
+    let container = json!({"name": "mpi-operator", "image": "mpioperator/mpi-operator:0.8.2",
+        "args": ["-alsologtostderr", "--lock-namespace=mpi-operator"]});
+    let all = json!([{"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "verbs": ["*"]}]);
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "mpi-operator", "labels": labels}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "mpi-operator", "labels": labels}, "rules": all}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "mpi-operator", "labels": labels},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                "name": "mpi-operator"},
+            "subjects": [{"kind": "ServiceAccount", "name": "mpi-operator",
+                "namespace": "mpi-operator"}]}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about,
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {
+                    "serviceAccountName": "mpi-operator", "containers": [container]}}}}),
+    ];
+    objects.map(|object| object.to_string()).join("\n---\n")
+}
+
+#[test]
+fn the_overlay_takes_the_place_of_kubeflows_operator() -> Result<()> {
+    with_cluster_alone("move", |fixture| {
+        let cluster = &fixture.cluster;
+        let overlay = repository().join("deploy/overlays/mpi-operator");
+        let overlay =
+            with_test_images(&cluster.kubectl(&["kustomize", &overlay.to_string_lossy()])?);
+        let uid = || -> Result<Value> {
+            let deployment = cluster.get("mpi-operator", "deployment", "mpi-operator")?;
+            let deployment = deployment.context("the Deployment is gone")?;
+            Ok(deployment["metadata"]["uid"].clone())
+        };
+        deployed::without_operator(cluster, || {
+            cluster.apply(&kubeflows_operator())?;
+            let before = uid()?;
+            let words = [
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "--filename=-",
+            ];
+            cluster.kubectl_with(&words, &overlay)?;
+            let words = [
+                "rollout",
+                "status",
+                "deployment/mpi-operator",
+                "--timeout=90s",
+            ];
+            cluster.kubectl(&[&words[..], &["-n", "mpi-operator"]].concat())?;
+            ensure!(uid()? == before, "the Deployment is another one");
+            let role = cluster.get("", "clusterrole", "mpi-operator")?;
+            let role = role.context("the ClusterRole is gone")?.to_string();
+            ensure!(
+                !role.contains("\"*\""),
+                "rights of the other operator are left: {role}"
+            );
+            fixture.submit_example("pi")?.succeeded_on_workers(2)?;
+
+            // But for the CRDs, which other tests need.
+            let keep = |document: &&str| !document.contains("kind: CustomResourceDefinition");
+            let rest: Vec<_> = overlay.split("\n---\n").filter(keep).collect();
+            send(cluster, "delete", &rest.join("\n---\n"))
+        })
     })
 }

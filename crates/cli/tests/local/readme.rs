@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::world::{Ended, World, ended};
 
 /// Whatever is asked of it must be about a file of this repository.
-const DOCKER: &str = r#"#!/bin/sh
+pub(crate) const DOCKER: &str = r#"#!/bin/sh
 echo "docker $*" >>"$SAID"
 case "$1 $2" in
 "build -f") test -f "$3" ;;
@@ -70,7 +70,7 @@ pub(crate) fn shell(world: &World, script: &str, path: &str) -> Ended {
 }
 
 /// A stand-in for a program, which is found before all others.
-fn stand_in(world: &World, name: &str, text: &str) {
+pub(crate) fn stand_in(world: &World, name: &str, text: &str) {
     let path = world.file(name, text);
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
