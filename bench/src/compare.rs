@@ -14,6 +14,7 @@ mod restart;
 mod rig;
 mod sightings;
 mod standing;
+mod takeover;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -51,9 +52,10 @@ enum Experiment {
     Crowd,
     Standing,
     Restart,
+    Takeover,
 }
 
-const METRICS: [(Experiment, &[&str]); 5] = [
+const METRICS: [(Experiment, &[&str]); 6] = [
     (
         Experiment::Life,
         &["B1", "B3", "B5", "B6", "B7", "B8", "B10", "B21"],
@@ -62,6 +64,7 @@ const METRICS: [(Experiment, &[&str]); 5] = [
     (Experiment::Crowd, &["B11"]),
     (Experiment::Standing, &["B13", "B14", "B17"]),
     (Experiment::Restart, &["B14", "B16"]),
+    (Experiment::Takeover, &["takeover"]),
 ];
 
 /// How much is measured.
@@ -252,6 +255,7 @@ impl Run<'_> {
                     restart::sample(rig, side, crowd)
                 })
             }
+            Experiment::Takeover => self.keep("takeovers", 0, takeover::sample),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn sample(rig: &Rig, side: Side, crowd: Crowd) -> Result<Value> {
 }
 
 /// What a user asked for since, once it asks for nothing more; the election goes on.
-fn at_rest(audit: &Audit, user: &str) -> Result<Vec<Request>> {
+pub(super) fn at_rest(audit: &Audit, user: &str) -> Result<Vec<Request>> {
     let begun = Instant::now();
     let mut last = (0, Instant::now());
     while begun.elapsed() < REST_MAX {
