@@ -9,6 +9,7 @@ use planner::text::truncated;
 use planner::{Count, Recorded, Status};
 use serde_json::{Map, Value, json};
 
+use crate::Urgency;
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
 use crate::muster_status::{self, StatusContext};
@@ -78,6 +79,14 @@ impl Reporter {
             is_over: (self.recorded)(job).outcome.is_some(),
             events: Vec::new(),
         };
+        // Another operator saw it end. An operator that takes over would write once for each job that ever ran.
+        if draft.is_over && stored_muster.is_null() {
+            return Report {
+                urgency: Urgency::Unchanged,
+                status: draft.status.into(),
+                events: Vec::new(),
+            };
+        }
         if self.has_generation {
             draft.insert("observedGeneration", context.generation);
         }
