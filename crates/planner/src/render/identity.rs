@@ -164,6 +164,6 @@ pub(crate) fn key(job: &Job, name: &str, keys: &Keys) -> Object {
         Keys::SshPair => "kubernetes.io/ssh-auth",
         Keys::Agent { .. } => "Opaque",
     };
-    let body = json!({"type": kind, "immutable": true});
+    let body = json!({"type": kind});
     child(job, Kind::Secret, "v1", name, body)
 }

@@ -92,7 +92,6 @@ fn the_secret_is_asked_for_without_its_key() {
         "kind": "Secret",
         "metadata": child("demo-ssh"),
         "type": "kubernetes.io/ssh-auth",
-        "immutable": true,
     });
     assert_eq!(
         created_one(&plan(&demo()), Kind::Secret, "demo-ssh"),
