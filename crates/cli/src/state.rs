@@ -185,10 +185,21 @@ fn remove_old_runs(directory: &Path) -> Result<()> {
         }
         let _ = fs::remove_dir_all(run.join("pods"));
         if age >= RUNS_MAX || !run.join(RECORD).exists() {
-            let _ = fs::remove_dir_all(&run);
+            remove_run(&run);
         }
     }
     Ok(())
+}
+
+/// The lock goes last: if we are killed meanwhile, the next run knows by it that the rest is muster's.
+fn remove_run(run: &Path) {
+    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+        if entry.file_name() != LOCK {
+            let path = entry.path();
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+    }
+    let _ = fs::remove_file(run.join(LOCK)).and_then(|()| fs::remove_dir(run));
 }
 
 /// Whether `muster up` runs.
