@@ -90,6 +90,22 @@ fn live(fixture: &ClusterFixture, job: &str) -> Result<Value> {
     job.context("the job is gone")
 }
 
+/// Flyte lets go of its jobs when it is done with them. Otherwise neither their namespace nor their CRD could ever
+/// be deleted.
+fn with_flyte(words: &str, test: impl FnOnce(&ClusterFixture) -> Result<()>) -> Result<()> {
+    with_cluster(words, |fixture| {
+        let result = test(fixture);
+        let cluster = &fixture.cluster;
+        let resource = "mpijobs.kubeflow.org";
+        if cluster.get(&fixture.namespace, resource, NAME)?.is_some() {
+            let patch = r#"--patch={"metadata": {"finalizers": null}}"#;
+            let words = ["patch", resource, NAME, "--type=merge", patch, "-n"];
+            cluster.kubectl(&[&words[..], &[&fixture.namespace]].concat())?;
+        }
+        result
+    })
+}
+
 fn phases(read: &[Phase]) -> Vec<&str> {
     read.iter().map(|phase| phase.phase.as_str()).collect()
 }
@@ -101,7 +117,7 @@ const HOSTS: [&str; 2] = ["4f2a-n0-0-worker-0", "4f2a-n0-0-worker-1"];
 
 #[test]
 fn a_flyte_task_is_queued_runs_and_succeeds() -> Result<()> {
-    with_cluster("flyte-pi", |fixture| {
+    with_flyte("flyte-pi", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
         fixture.create(&template.build(&fixture.namespace, NAME)?)?;
         let read = followed(fixture, &template, NAME)?;
@@ -146,7 +162,7 @@ fn a_flyte_task_is_queued_runs_and_succeeds() -> Result<()> {
 
 #[test]
 fn the_task_of_the_documentation_runs_as_it_is() -> Result<()> {
-    with_cluster("flyte-seed", |fixture| {
+    with_flyte("flyte-seed", |fixture| {
         let template = Template::of_task("mpi_task", "muster.test/seeds:1")?;
         fixture.create(&template.build(&fixture.namespace, NAME)?)?;
         let read = followed(fixture, &template, NAME)?;
@@ -174,7 +190,7 @@ fn the_task_of_the_documentation_runs_as_it_is() -> Result<()> {
 
 #[test]
 fn a_flyte_task_that_fails_says_why_to_flytes_user() -> Result<()> {
-    with_cluster("flyte-failing", |fixture| {
+    with_flyte("flyte-failing", |fixture| {
         let template = Template::of_task("failing", IMAGE)?;
         fixture.create(&template.build(&fixture.namespace, NAME)?)?;
         let read = followed(fixture, &template, NAME)?;
@@ -198,7 +214,7 @@ fn a_flyte_task_that_fails_says_why_to_flytes_user() -> Result<()> {
 
 #[test]
 fn a_flyte_task_that_is_held_is_queued() -> Result<()> {
-    with_cluster("flyte-held", |fixture| {
+    with_flyte("flyte-held", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
         let mut job = template.build(&fixture.namespace, NAME)?;
         job["spec"]["runPolicy"]["suspend"] = true.into();
@@ -223,7 +239,7 @@ fn a_flyte_task_that_is_held_is_queued() -> Result<()> {
 
 #[test]
 fn a_flyte_task_that_is_aborted_loses_its_pods_and_keeps_its_finalizer() -> Result<()> {
-    with_cluster("flyte-aborted", |fixture| {
+    with_flyte("flyte-aborted", |fixture| {
         let template = Template::of_task("pi", IMAGE)?;
         let mut job = template.build(&fixture.namespace, NAME)?;
         let launcher = "/spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/args";
