@@ -106,15 +106,6 @@ fn from_a_failed_job_to_its_cause() {
         assert!(run.stdout.contains(words), "{words} is not in {run:?}");
     }
     assert!(world.processes().is_empty(), "{:?}", world.processes());
-
-    let world = World::new("debug-kept");
-    let patch = &blocks(DEBUG, "## If the pods are gone\n")[0];
-    let begin = "set -e\neval \"$(muster up)\"\nkubectl apply -f examples/local/fails.yaml\n";
-    let run = shell(&world, &format!("{begin}{patch}muster down\n"), &path);
-    assert!(
-        run.code == 0 && run.stdout.contains("fails patched"),
-        "{run:?}"
-    );
 }
 
 #[test]
