@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use minicluster::Cluster;
-use planner::{Job, Recorded};
 use serde_json::Value;
 
 use crate::call::Call;
@@ -206,11 +205,11 @@ impl Laws {
         }
     }
 
-    /// A container started or ended.
-    pub(crate) fn after_report(
+    /// Asks each law, until one is broken.
+    fn ask(
         &mut self,
-        cluster: &Cluster,
-        kubelet: &Kubelet,
+        (cluster, kubelet): (&Cluster, &Kubelet),
+        holds: impl Fn(&mut dyn Law, &View<'_>, &Foreign) -> Result<(), Broken>,
     ) -> Result<(), (&'static str, String)> {
         let view = View {
             cluster,
@@ -220,9 +219,18 @@ impl Laws {
             weather: self.weather,
         };
         for (name, law) in &mut self.laws {
-            law.after_report(&view).map_err(|how| (*name, how))?;
+            holds(law.as_mut(), &view, &self.foreign).map_err(|how| (*name, how))?;
         }
         Ok(())
+    }
+
+    /// A container started or ended.
+    pub(crate) fn after_report(
+        &mut self,
+        cluster: &Cluster,
+        kubelet: &Kubelet,
+    ) -> Result<(), (&'static str, String)> {
+        self.ask((cluster, kubelet), |law, view, _| law.after_report(view))
     }
 
     /// What a write is about to change or delete.
@@ -252,23 +260,15 @@ impl Laws {
             return Ok(());
         }
         let body = serde_json::from_slice(body).unwrap_or(Value::Null);
-        let write = Write {
-            call,
-            body: &body,
-            before,
-            foreign: &self.foreign,
-        };
-        let view = View {
-            cluster,
-            kubelet,
-            jobs: self.jobs.look(cluster),
-            disturbed: &self.disturbed,
-            weather: self.weather,
-        };
-        for (name, law) in &mut self.laws {
-            law.after_write(&view, &write).map_err(|how| (*name, how))?;
-        }
-        Ok(())
+        self.ask((cluster, kubelet), |law, view, foreign| {
+            let write = Write {
+                call,
+                body: &body,
+                before,
+                foreign,
+            };
+            law.after_write(view, &write)
+        })
     }
 
     /// The weather becomes calm.
@@ -277,18 +277,9 @@ impl Laws {
         cluster: &Cluster,
         kubelet: &Kubelet,
     ) -> Result<(), (&'static str, String)> {
-        let view = View {
-            cluster,
-            kubelet,
-            jobs: self.jobs.look(cluster),
-            disturbed: &self.disturbed,
-            weather: self.weather,
-        };
-        for (name, law) in &mut self.laws {
-            let held = law.before_calm(&view, &self.foreign);
-            held.map_err(|how| (*name, how))?;
-        }
-        Ok(())
+        self.ask((cluster, kubelet), |law, view, foreign| {
+            law.before_calm(view, foreign)
+        })
     }
 
     /// Nothing happens any more.
@@ -303,17 +294,7 @@ impl Laws {
             struck,
             writes: self.writes,
         };
-        let view = View {
-            cluster,
-            kubelet,
-            jobs: self.jobs.look(cluster),
-            disturbed: &self.disturbed,
-            weather: self.weather,
-        };
-        for (name, law) in &mut self.laws {
-            law.at_rest(&view, &rest).map_err(|how| (*name, how))?;
-        }
-        Ok(())
+        self.ask((cluster, kubelet), |law, view, _| law.at_rest(view, &rest))
     }
 
     /// A fault struck.
@@ -388,14 +369,4 @@ fn contents(object: &Value) -> Value {
         spec.remove("nodeName");
     }
     contents
-}
-
-/// A job as the planner sees it; none if it is invalid.
-fn lowered(resource: &dialects::Resource, job: &Value) -> Option<Job> {
-    (resource.dialect_of(job).lower)(job).ok()
-}
-
-/// What the status of a job records.
-fn recorded(resource: &dialects::Resource, job: &Value) -> Recorded {
-    (resource.dialect_of(job).recorded)(job)
 }

@@ -3,7 +3,7 @@
 use planner::Keys;
 use planner::site::Site;
 
-use super::{Broken, Law, Rest, View, Write, lowered, recorded};
+use super::{Broken, Law, Rest, View, Write};
 use crate::objects;
 
 pub(super) const SENTENCE: &str =
@@ -40,16 +40,16 @@ impl Law for KeyHygiene {
 
     fn at_rest(&mut self, view: &View<'_>, _: &Rest<'_>) -> Result<(), Broken> {
         let site = Site::default();
-        for (resource, job) in objects::jobs(view.cluster) {
-            let is_over = recorded(resource, job).outcome.is_some();
-            let lowered = lowered(resource, job);
+        for job in view.jobs {
+            let is_over = job.recorded.outcome.is_some();
+            let lowered = job.lowered.as_ref();
             let ended = lowered.filter(|lowered| is_over || lowered.lifecycle.suspended);
-            let keys = ended.as_ref().and_then(|lowered| lowered.keys(&site));
+            let keys = ended.and_then(|lowered| lowered.keys(&site));
             let Some(Keys::Agent { .. }) = keys else {
                 continue;
             };
             let mut own = view.cluster.objects("", "secrets");
-            let own = own.find(|one| objects::controller(one) == Some(objects::uid(job)));
+            let own = own.find(|one| objects::controller(one) == Some(job.uid()));
             if let Some(secret) = own {
                 return Err(format!("{} is left", objects::name(secret)));
             }
