@@ -7,6 +7,7 @@ mod session;
 mod status;
 mod web_socket;
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -96,6 +97,7 @@ fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
     };
     // Processes that were refused at the same time do not retry at the same time.
     let mut pause = PAUSE + Duration::from_millis(u64::from(std::process::id() % 256));
+    let mut refusal = None;
     loop {
         if let Some(signal) = signals.take().first() {
             return Ok(SessionEnd::Stopped(*signal));
@@ -116,6 +118,11 @@ fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
                 // A signal ends the pause.
                 poll(&mut [PollFd::new(&signals, PollFlags::IN)], pause)?;
                 pause = (pause * 2).min(PAUSE_MAX);
+                refusal = Some(error);
+            }
+            // The last attempt had only the rest of the time.
+            ApiError::Unreachable(late) if late.kind() == io::ErrorKind::TimedOut => {
+                return Err(refusal.unwrap_or(error).into());
             }
             _ => return Err(error.into()),
         }

@@ -162,6 +162,21 @@ fn a_server_that_is_busy_is_asked_again_and_one_that_stays_so_is_not_waited_for_
 }
 
 #[test]
+fn a_server_that_refuses_and_then_says_nothing_is_named_with_its_refusal() {
+    let server = Server::new(|mut peer, _| {
+        peer.refuse(503, "starting");
+        std::thread::park();
+    });
+    let output = server
+        .agent(&["w-0", "true"])
+        .env("MUSTER_CONNECT_TIMEOUT", "1")
+        .output();
+    let (code, _, err) = told(&output.unwrap());
+    assert_eq!(code, Some(255));
+    assert!(err.contains("503: starting"), "{err}");
+}
+
+#[test]
 fn a_server_that_never_answers_whole_is_not_waited_for() {
     let server = Server::new(|mut peer, _| {
         peer.write(b"HTTP/1.1 101 Switching Protocols\r\n");
