@@ -6,4 +6,5 @@ mod size {
     mod big_job;
     mod fixture;
     mod hostile_tenant;
+    mod witness;
 }

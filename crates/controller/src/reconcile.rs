@@ -22,7 +22,7 @@ use crate::key_secret;
 use crate::lookup;
 use crate::observe::{self, Observation};
 use crate::remains;
-use crate::report::{ReportOutcome, report};
+use crate::report::{News, ReportOutcome, report};
 use crate::retry::SOON;
 use crate::wire::{ObjectKey, UserJob};
 
@@ -140,7 +140,10 @@ async fn report_held(
             true => Finding::Unseen(&status),
             false => Finding::Planned(&status),
         };
-        report(context, dialect, &stored, &whole, &finding, now).await?; // client
+        let outcome = report(context, dialect, &stored, &whole, &finding, now).await?; // client
+        if let ReportOutcome::Written(_, news) = outcome {
+            news.tell(context).await; // client
+        }
     }
     Ok(Some(UNLISTED_RETRY))
 }
@@ -151,38 +154,55 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
     let Some(mut job) = job else {
         return Ok(Some(GONE_RETRY));
     };
+    let mut news = None;
     // Twice if a status is written: the outcome must be recorded before anything is cleaned up.
     for _ in 0..2 {
-        let whole = job.whole(&context.resource); // no client
-        let dialect = context.served.dialect_of(&whole);
-        if (dialect.managed_elsewhere)(&whole) {
-            return Ok(None);
-        }
-        if job.metadata.deletion_timestamp.is_some() {
-            return clean_up_deleted(context, dialect, &job, &whole).await; // client
-        }
-        let (outcome, requeue_after) = match (dialect.lower)(&whole) {
-            Err(errors) => {
-                let (finding, now) = (Finding::Invalid(&errors), context.now());
-                let outcome = report(context, dialect, &job, &whole, &finding, now);
-                (outcome.await?, None) // client
-            }
-            Ok(wanted) => {
-                let converged = converge(context, dialect, &wanted, &whole).await?; // client
-                let finding = Finding::Planned(&converged.plan.status);
-                let outcome = report(context, dialect, &job, &whole, &finding, converged.now);
-                (outcome.await?, converged.requeue_after) // client
-            }
-        };
-        match outcome {
-            ReportOutcome::Written(newer) => job = newer,
-            ReportOutcome::Deferred(wait) => {
+        let (turn, ()) = futures::join!(turn(context, &job), tell(context, news.take())); // client
+        match turn? {
+            (ReportOutcome::Written(newer, newest), _) => (job, news) = (newer, Some(newest)),
+            (ReportOutcome::Deferred(wait), requeue_after) => {
                 return Ok(Some(requeue_after.map_or(wait, |at| at.min(wait))));
             }
-            ReportOutcome::Unchanged => return Ok(requeue_after),
+            (ReportOutcome::Unchanged, requeue_after) => return Ok(requeue_after),
         }
     }
+    tell(context, news).await; // client
     Ok(Some(SOON))
+}
+
+async fn tell(context: &Context, news: Option<News>) {
+    if let Some(news) = news {
+        news.tell(context).await; // client
+    }
+}
+
+/// Converges a job once and reports it. Also says when the next pass is due.
+async fn turn(
+    context: &Context,
+    job: &Arc<UserJob>,
+) -> Result<(ReportOutcome, Option<Duration>), Error> {
+    let whole = job.whole(&context.resource); // no client
+    let dialect = context.served.dialect_of(&whole);
+    if (dialect.managed_elsewhere)(&whole) {
+        return Ok((ReportOutcome::Unchanged, None));
+    }
+    if job.metadata.deletion_timestamp.is_some() {
+        let requeue_after = clean_up_deleted(context, dialect, job, &whole).await?; // client
+        return Ok((ReportOutcome::Unchanged, requeue_after));
+    }
+    match (dialect.lower)(&whole) {
+        Err(errors) => {
+            let (finding, now) = (Finding::Invalid(&errors), context.now());
+            let outcome = report(context, dialect, job, &whole, &finding, now);
+            Ok((outcome.await?, None)) // client
+        }
+        Ok(wanted) => {
+            let converged = converge(context, dialect, &wanted, &whole).await?; // client
+            let finding = Finding::Planned(&converged.plan.status);
+            let outcome = report(context, dialect, job, &whole, &finding, converged.now);
+            Ok((outcome.await?, converged.requeue_after)) // client
+        }
+    }
 }
 
 /// Deletes the pods of a job that is being deleted. The garbage collector does not, as long as a

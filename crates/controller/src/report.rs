@@ -25,8 +25,24 @@ pub(crate) enum ReportOutcome {
     Unchanged,
     /// The status is due after this long.
     Deferred(Duration),
-    /// The status was written; this is the job now.
-    Written(Arc<UserJob>),
+    /// The status was written; this is the job now, and what to tell of it.
+    Written(Arc<UserJob>, News),
+}
+
+/// Events that are still to be created. Nothing waits for them.
+#[derive(Debug)]
+pub(crate) struct News {
+    job: Arc<UserJob>,
+    events: Vec<Event>,
+    at: Timestamp,
+}
+
+impl News {
+    /// Creates the events.
+    pub(crate) async fn tell(self, context: &Context) {
+        let Self { job, events, at } = self;
+        events::record(&context.api, &job, &context.resource, &events, at).await;
+    }
 }
 
 /// Reports one finding about one job.
@@ -92,16 +108,13 @@ pub(crate) async fn report(
     if (dialect.recorded)(&written_whole).keys.is_none() {
         remember_keys(context, job, finding);
     }
-    announce(
-        context,
-        dialect,
-        &written,
-        [whole, &written_whole],
-        &events,
-        now,
-    )
-    .await;
-    Ok(ReportOutcome::Written(written))
+    announce(context, dialect, [whole, &written_whole], &events);
+    let news = News {
+        job: Arc::clone(&written),
+        events,
+        at: now,
+    };
+    Ok(ReportOutcome::Written(written, news))
 }
 
 /// Remembers which Secret is the job's where the CRD drops that from the status. True if that is news. A
@@ -118,15 +131,8 @@ fn remember_keys(context: &Context, job: &UserJob, finding: &Finding<'_>) -> boo
     })
 }
 
-/// Counts and announces what a write changed, from the job before to the job after it.
-async fn announce(
-    context: &Context,
-    dialect: &Dialect,
-    job: &UserJob,
-    [before, after]: [&Value; 2],
-    events: &[Event],
-    now: Timestamp,
-) {
+/// Counts and logs what a write changed, from the job before to the job after it.
+fn announce(context: &Context, dialect: &Dialect, [before, after]: [&Value; 2], events: &[Event]) {
     count(
         context,
         &(dialect.recorded)(before),
@@ -135,7 +141,6 @@ async fn announce(
     for event in events {
         tracing::info!(reason = event.reason, "{}", event.message);
     }
-    events::record(&context.api, job, &context.resource, events, now).await;
 }
 
 /// The API server may carry out a write whose answer is lost. Then the stored status is as it should be,
@@ -157,8 +162,8 @@ async fn announce_unanswered(
         change.is_none_or(|change| context.dropped.all_of(&change).is_some())
     };
     if let Some(write) = write.filter(|write| is_stored(&write.status)) {
-        let jobs = [&write.before, whole];
-        announce(context, dialect, job, jobs, &write.events, now).await;
+        announce(context, dialect, [&write.before, whole], &write.events);
+        events::record(&context.api, job, &context.resource, &write.events, now).await;
     }
 }
 

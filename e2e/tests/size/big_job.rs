@@ -14,7 +14,7 @@ use e2e::figures::say;
 use e2e::wait_for;
 use serde_json::{Value, json};
 
-use super::fixture::{Rig, Tenant, clear, ensure_shorter, number, times};
+use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter, number};
 
 /// Enough to see what grows with the number of workers, in a minute.
 const WORKERS: u32 = 1000;
@@ -107,7 +107,7 @@ fn make(life: &mut Life<'_>, neighbour: &Tenant, transport: &str) -> Result<Vec<
             })?;
             while !made.load(Ordering::SeqCst) && beside.len() < BESIDE_MAX {
                 let name = format!("beside-{}", beside.len());
-                beside.push(neighbour.start_small_job(&name)?);
+                beside.push(neighbour.start_small_job(&name)?.took());
             }
             Ok(beside)
         });
@@ -162,11 +162,9 @@ fn a_big_job_lives(transport: &str) -> Result<()> {
 
 /// How long a small job takes while there is no other.
 fn alone(tenant: &Tenant, when: &str) -> Result<Duration> {
-    let jobs = (0..ALONE).map(|index| tenant.start_small_job(&format!("{when}-{index}")));
-    times(
-        &format!("alone {when}"),
-        &mut jobs.collect::<Result<Vec<_>>>()?,
-    )
+    let job = |index| Ok(tenant.start_small_job(&format!("{when}-{index}"))?.took());
+    let jobs = (0..ALONE).map(job).collect::<Result<Vec<_>>>()?;
+    Ok(Times::say(&format!("alone {when} ran after"), jobs)?.middle)
 }
 
 fn lives_beside(rig: &Rig, tenant: &Tenant, neighbour: &Tenant, transport: &str) -> Result<()> {
@@ -184,9 +182,7 @@ fn lives_beside(rig: &Rig, tenant: &Tenant, neighbour: &Tenant, transport: &str)
     let mut writes = audit.writes_of(&rig.account.user)?;
     writes.retain(|write| write.namespace == tenant.fixture.namespace);
     say(&format!("{}writes\n{}", life.figures, table(&writes)));
-    let mut beside = lived?;
-
-    let beside = times("beside it", &mut beside)?;
+    let beside = Times::say("beside it ran after", lived?)?.middle;
     // The machine may do other things as well, and more or less of them than a minute ago.
     let alone = before.max(alone(neighbour, "after")?);
     ensure_shorter("small jobs beside the big one", beside, alone + DELAY_MAX)?;

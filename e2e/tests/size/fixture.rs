@@ -42,6 +42,20 @@ pub(crate) struct Tenant {
     pub(crate) kubelet: FakeKubelet,
 }
 
+/// A job of two workers that ran.
+pub(crate) struct SmallJob {
+    pub(crate) name: String,
+    pub(crate) submitted: Instant,
+    pub(crate) running: Instant,
+}
+
+impl SmallJob {
+    /// How long it took to run.
+    pub(crate) fn took(&self) -> Duration {
+        self.running - self.submitted
+    }
+}
+
 impl Rig {
     /// Starts the operator in a cluster without jobs.
     pub(crate) fn new() -> Result<Self> {
@@ -96,18 +110,22 @@ impl Tenant {
         })
     }
 
-    /// How long a job of two workers takes to run. It is removed afterwards.
-    pub(crate) fn start_small_job(&self, name: &str) -> Result<Duration> {
-        let start = Instant::now();
+    /// Starts a job of two workers. It is removed as soon as it runs.
+    pub(crate) fn start_small_job(&self, name: &str) -> Result<SmallJob> {
+        let submitted = Instant::now();
         self.fixture.submit(&self.job(name, 2))?;
         self.fixture.await_job(name, "Running", SMALL_MAX, |job| {
             condition(job, "Running") == Some("True")
         })?;
-        let took = start.elapsed();
+        let running = Instant::now();
         self.fixture
             .api
             .delete(&self.fixture.path("mpijobs", name))?;
-        Ok(took)
+        Ok(SmallJob {
+            name: name.to_owned(),
+            submitted,
+            running,
+        })
     }
 
     /// How many pods there are in its namespace.
@@ -141,18 +159,26 @@ pub(crate) fn clear(tenant: &ApiFixture, at_most: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Says the times of small jobs, and returns the middle one: a single job may be late for reasons
-/// that lie outside of the cluster.
-pub(crate) fn times(what: &str, times: &mut [Duration]) -> Result<Duration> {
-    times.sort();
-    ensure!(!times.is_empty(), "no job was started: {what}");
-    let count = times.len();
-    let [middle, most, longest] = [count / 2, count * 9 / 10, count - 1].map(|index| times[index]);
-    say(&format!(
-        "{count} jobs of 2 workers {what}: Running after {middle:.2?}, nine of ten within {most:.2?}, \
-         at most {longest:.2?}"
-    ));
-    Ok(middle)
+/// The middle one, and the longest, of the times of small jobs.
+pub(crate) struct Times {
+    pub(crate) middle: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl Times {
+    /// Says what they are.
+    pub(crate) fn say(what: &str, mut times: Vec<Duration>) -> Result<Self> {
+        times.sort();
+        ensure!(!times.is_empty(), "no job was started: {what}");
+        let count = times.len();
+        let [middle, most, longest] =
+            [count / 2, count * 9 / 10, count - 1].map(|index| times[index]);
+        say(&format!(
+            "{count} jobs of 2 workers {what}: {middle:.2?}, nine of ten within {most:.2?}, at most \
+             {longest:.2?}"
+        ));
+        Ok(Self { middle, longest })
+    }
 }
 
 /// Fails if jobs took as long as this or longer, where somebody says that the machine does nothing else.

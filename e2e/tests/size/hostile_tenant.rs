@@ -13,7 +13,8 @@ use e2e::figures::say;
 use e2e::jobs::MpiJob;
 use serde_json::{Value, json};
 
-use super::fixture::{Rig, Tenant, clear, ensure_shorter, number, times};
+use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter, number};
+use super::witness::Witness;
 
 /// Each attack goes on for so long, in `make test`.
 const SECONDS: u32 = 20;
@@ -127,13 +128,24 @@ fn attack(attacker: &ApiFixture, attack: Attack, stop: &AtomicBool) -> Result<us
     Ok(rounds)
 }
 
-/// Starts small jobs, one after the other, for so long.
-fn victim(tenant: &Tenant, end: Instant) -> Result<Vec<Duration>> {
-    let mut took = Vec::new();
+/// Starts small jobs, one after the other, for so long. Returns how long each took, and how much of that
+/// the operator did.
+fn victim(tenant: &Tenant, end: Instant) -> Result<(Vec<Duration>, Vec<Duration>)> {
+    let witness = Witness::start(&tenant.fixture)?;
+    let (mut took, mut own) = (Vec::new(), Vec::new());
     while Instant::now() < end {
-        took.push(tenant.start_small_job(&format!("victim-{}", took.len()))?);
+        let job = tenant.start_small_job(&format!("victim-{}", took.len()))?;
+        took.push(job.took());
+        let [created, noticed] = witness.operators_part(&job)?;
+        if created + noticed >= START_MAX {
+            let name = &job.name;
+            say(&format!(
+                "{name}: created after {created:.2?}, noticed {noticed:.2?} after its pods ran"
+            ));
+        }
+        own.push(created + noticed);
     }
-    Ok(took)
+    Ok((took, own))
 }
 
 fn withstands(what: &str, attack_with: Attack) -> Result<()> {
@@ -169,17 +181,19 @@ fn under_attack(
     ));
     rig.operator.assert_never_restarted()?;
     rounds?;
-    let mut took = took?;
-    let middle = times(&format!("beside {what}"), &mut took)?;
+    let (took, own) = took?;
+    let took = Times::say(&format!("beside {what} ran after"), took)?;
+    let own = Times::say("needed of the operator", own)?;
 
     rig.operator.restart(RESTART_MAX)?;
-    let after = tenant.start_small_job("after-restart")?;
+    let after = tenant.start_small_job("after-restart")?.took();
     say(&format!(
         "started again beside {what}: a job ran after {after:.2?}; {}",
         rig.operator.usage()?
     ));
     rig.operator.assert_never_restarted()?;
-    ensure_shorter("another tenant's jobs", middle, START_MAX)?;
+    ensure_shorter("another tenant's jobs", took.middle, START_MAX)?;
+    ensure_shorter("the operator's part of each", own.longest, START_MAX)?;
     ensure_shorter("a job after a restart", after, START_MAX)?;
     tenant.kubelet.assert_well()
 }
