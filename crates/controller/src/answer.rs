@@ -6,8 +6,9 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
-use kube::core::Status;
 use tokio::time::timeout;
+
+use crate::encoding::Encoding;
 
 /// An API server that does not begin to answer, or sends nothing more, for this long will not.
 const STALLS: Duration = Duration::from_secs(30);
@@ -48,13 +49,15 @@ pub(crate) async fn read(mut body: Body, bytes_max: usize) -> Result<Option<Vec<
 /// What the API server answered instead. About a missing API it answers in plain text.
 pub(crate) async fn refusal(answer: http::Response<Body>) -> kube::Error {
     let code = answer.status().as_u16();
-    let text = match read(answer.into_body(), REFUSAL_BYTES_MAX).await {
-        Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
+    let encoding = Encoding::of(answer.headers());
+    let bytes = match read(answer.into_body(), REFUSAL_BYTES_MAX).await {
+        Ok(bytes) => bytes.unwrap_or_default(),
         Err(error) => return error,
     };
-    let mut status: Status = serde_json::from_str(&text).unwrap_or_default();
+    let mut status = encoding.refusal(&bytes);
     if status.code == 0 {
         status.code = code;
+        let text = String::from_utf8_lossy(&bytes);
         status.message = planner::text::truncated(text.trim(), MESSAGE_BYTES_MAX);
     }
     kube::Error::Api(Box::new(status))

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::io::AsyncBufReadExt as _;
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -18,12 +17,11 @@ use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::Request;
 use kube::runtime::watcher::{Error, Event};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::answer;
+use crate::encoding::{Encoded, Encoding, WatchEvent};
 use crate::watch_gap::WatchGap;
 
 /// Objects in a first page, and at most in any.
@@ -51,13 +49,16 @@ pub(crate) struct Source<T> {
     pub(crate) labels: String,
     /// Pages that may be in memory at once, over all sources.
     pub(crate) pages: Arc<Semaphore>,
+    /// What the API server is asked for; it may send JSON all the same.
+    pub(crate) encoding: Encoding,
     pub(crate) read: Reader<T>,
     /// Since when it is neither listed nor watched.
     pub(crate) gap: Arc<WatchGap>,
 }
 
 /// How a stored object is read, and its `resourceVersion`.
-pub(crate) type Reader<T> = Arc<dyn Fn(&str) -> Result<(T, u64), serde_json::Error> + Send + Sync>;
+pub(crate) type Reader<T> =
+    Arc<dyn Fn(Encoded<'_>) -> Result<(T, u64), serde_json::Error> + Send + Sync>;
 
 /// Lists and watches. After an error, the next item is another attempt: the caller decides when.
 pub(crate) fn list_watch<T: Send + 'static>(
@@ -89,13 +90,14 @@ enum State<T> {
     },
     Watching {
         version: String,
-        lines: Lines,
+        events: Events,
     },
 }
 
 /// The events of a watch.
-struct Lines {
-    lines: BoxStream<'static, std::io::Result<String>>,
+struct Events {
+    frames: BoxStream<'static, std::io::Result<Vec<u8>>>,
+    encoding: Encoding,
     begun: Instant,
 }
 
@@ -149,7 +151,7 @@ impl<T: Send + 'static> Source<T> {
                 }
             }
             State::Listed { version } => self.start_watch(version).await,
-            State::Watching { version, lines } => self.next_event(version, lines).await,
+            State::Watching { version, events } => self.next_event(version, events).await,
         }
     }
 
@@ -157,9 +159,9 @@ impl<T: Send + 'static> Source<T> {
         self.gap.begin();
         match self.watch(&version).await {
             Ok(_) if self.gap.is_long() => (None, State::Start),
-            Ok(lines) => {
+            Ok(events) => {
                 self.gap.end();
-                (None, State::Watching { version, lines })
+                (None, State::Watching { version, events })
             }
             Err(error) => {
                 // What happens until the API is back, or allowed again, is in no watch.
@@ -173,11 +175,11 @@ impl<T: Send + 'static> Source<T> {
         }
     }
 
-    async fn next_event(&self, version: String, mut lines: Lines) -> Step<T> {
-        match timeout(WATCH_STALLS, lines.lines.next()).await {
-            Ok(Some(Ok(line))) => self.event(&line, version, lines),
+    async fn next_event(&self, version: String, mut events: Events) -> Step<T> {
+        match timeout(WATCH_STALLS, events.frames.next()).await {
+            Ok(Some(Ok(frame))) => self.event(&frame, version, events),
             Ok(Some(Err(error))) => broken(error, version),
-            Ok(None) if lines.begun.elapsed() < WATCH_MIN => {
+            Ok(None) if events.begun.elapsed() < WATCH_MIN => {
                 let error = std::io::Error::other("the watch ended as soon as it began");
                 broken(error, version)
             }
@@ -198,7 +200,9 @@ impl<T: Send + 'static> Source<T> {
         params.label_selector = Some(self.labels.clone()).filter(|labels| !labels.is_empty());
         params.continue_token = token.map(str::to_owned);
         let request = Request::new(&self.path).list(&params);
-        let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        let mut request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+        let headers = request.headers_mut();
+        headers.insert(http::header::ACCEPT, self.encoding.accept());
         let answer = answer::begin(&self.client, request).await?;
         if !answer.status().is_success() {
             return Err(answer::refusal(answer).await);
@@ -208,17 +212,17 @@ impl<T: Send + 'static> Source<T> {
         } else {
             PAGE_BYTES_MAX
         };
+        let encoding = Encoding::of(answer.headers());
         let Some(bytes) = answer::read(answer.into_body(), bytes_max).await? else {
             return Ok(None);
         };
-        let list: List<'_> = serde_json::from_slice(&bytes).map_err(kube::Error::SerdeError)?;
-        let items = list.items.unwrap_or_default();
-        let mut objects = VecDeque::with_capacity(items.len());
-        for item in &items {
-            let (object, _) = (self.read)(item.get()).map_err(kube::Error::SerdeError)?;
+        let list = encoding.list(&bytes).map_err(kube::Error::SerdeError)?;
+        let each = bytes.len() / list.items.len().max(1);
+        let mut objects = VecDeque::with_capacity(list.items.len());
+        for item in list.items {
+            let (object, _) = (self.read)(item).map_err(kube::Error::SerdeError)?;
             objects.push_back(object);
         }
-        let each = bytes.len() / items.len().max(1);
         Ok(Some(State::Listing {
             objects,
             token: list.metadata.token.filter(|token| !token.is_empty()),
@@ -227,50 +231,51 @@ impl<T: Send + 'static> Source<T> {
         }))
     }
 
-    async fn watch(&self, version: &str) -> Result<Lines, kube::Error> {
+    async fn watch(&self, version: &str) -> Result<Events, kube::Error> {
         let request = self.watch_request(version)?;
         let answer = answer::begin(&self.client, request).await?;
         if !answer.status().is_success() {
             return Err(answer::refusal(answer).await);
         }
+        let encoding = Encoding::of(answer.headers());
         let body = answer.into_body().into_data_stream();
         let body = body.map(|part| part.map_err(std::io::Error::other));
-        Ok(Lines {
-            lines: futures::TryStreamExt::into_async_read(body).lines().boxed(),
+        Ok(Events {
+            frames: encoding.frames(futures::TryStreamExt::into_async_read(body)),
+            encoding,
             begun: Instant::now(),
         })
     }
 
-    fn event(&self, line: &str, version: String, lines: Lines) -> Step<T> {
-        let Ok(WatchLine { kind, object }) = serde_json::from_str(line) else {
+    fn event(&self, frame: &[u8], version: String, events: Events) -> Step<T> {
+        let Ok(WatchEvent { kind, object }) = events.encoding.event(frame) else {
             let error = std::io::Error::other("the connection broke in the middle of an event");
             return broken(error, version);
         };
-        let (object, kind) = (object.get(), kind.as_str());
-        match kind {
+        match kind.as_str() {
             "BOOKMARK" => {
-                let version = bookmark(object).unwrap_or(version);
-                (None, State::Watching { version, lines })
+                let version = object.version().unwrap_or(version);
+                (None, State::Watching { version, events })
             }
             "ADDED" | "MODIFIED" | "DELETED" => match (self.read)(object) {
                 Ok((_, 0)) => (Some(Err(Error::NoResourceVersion)), State::Start),
                 Ok((object, version)) => {
                     let version = version.to_string();
-                    let event = match kind {
+                    let event = match kind.as_str() {
                         "DELETED" => Event::Delete(object),
                         _ => Event::Apply(object),
                     };
-                    (Some(Ok(event)), State::Watching { version, lines })
+                    (Some(Ok(event)), State::Watching { version, events })
                 }
                 Err(error) => {
                     let error = Error::WatchFailed(kube::Error::SerdeError(error));
-                    (Some(Err(error)), State::Watching { version, lines })
+                    (Some(Err(error)), State::Watching { version, events })
                 }
             },
             _ => {
-                let status = serde_json::from_str(object).unwrap_or_default();
+                let status = Box::new(object.status());
                 // What was missed is gone from the API server's history, or it does not say.
-                (Some(Err(Error::WatchError(Box::new(status)))), State::Start)
+                (Some(Err(Error::WatchError(status))), State::Start)
             }
         }
     }
@@ -287,7 +292,9 @@ impl<T: Send + 'static> Source<T> {
              &resourceVersion={version}{labels}",
             self.path
         );
-        let request = http::Request::get(uri).body(Body::empty());
+        let request = http::Request::get(uri)
+            .header(http::header::ACCEPT, self.encoding.accept_watch())
+            .body(Body::empty());
         request.map_err(kube::Error::HttpError)
     }
 }
@@ -298,15 +305,6 @@ fn broken<T>(error: std::io::Error, version: String) -> Step<T> {
     (Some(Err(error)), State::Listed { version })
 }
 
-fn bookmark(object: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Bookmark {
-        metadata: ListMetadata,
-    }
-    let bookmark: Bookmark = serde_json::from_str(object).ok()?;
-    Some(bookmark.metadata.resource_version).filter(|version| !version.is_empty())
-}
-
 /// A value in a query.
 fn encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -315,27 +313,4 @@ fn encoded(value: &str) -> String {
         false => format!("%{byte:02X}"),
     });
     parts.collect()
-}
-
-#[derive(Deserialize)]
-struct List<'a> {
-    metadata: ListMetadata,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMetadata {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    token: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WatchLine<'a> {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(borrow)]
-    object: &'a RawValue,
 }

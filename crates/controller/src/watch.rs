@@ -16,6 +16,7 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use planner::Kind;
 use planner::site::{GangApi, GangScheduler};
+use serde::de::Error as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -23,6 +24,7 @@ use crate::api::{Api, Target};
 use crate::backoff::WatchBackoff;
 use crate::cache::Cache;
 use crate::discovery::{Discovery, Seen};
+use crate::encoding::{Encoded, Encoding};
 use crate::error::chain;
 use crate::job_texts::JobTexts;
 use crate::list_watch::{Reader, Source, list_watch};
@@ -130,12 +132,13 @@ impl Watch {
         let resource = wire::resource(kind);
         let (label, value) = wire::watch_label(*kind == Kind::Pod);
         let of_kind = kind.clone();
-        let read: Reader<Reading> = Arc::new(move |text| {
-            let reading = wire::read(&of_kind, text)?;
+        let read: Reader<Reading> = Arc::new(move |object| {
+            let reading = wire::read(&of_kind, object)?;
             let version = reading.child.version;
             Ok((reading, version))
         });
         let mut source = self.source(&resource, format!("{label}={value}"), read);
+        source.encoding = wire::encoding(kind);
         source.gap = Arc::clone(gap);
         let events = list_watch(source);
         let mut events = pin!(events.backoff(WatchBackoff::default()));
@@ -260,6 +263,7 @@ impl Watch {
             path: DynamicObject::url_path(resource, self.namespace.as_deref()),
             labels,
             pages: Arc::clone(&self.pages),
+            encoding: Encoding::Json,
             read,
             gap: Arc::default(),
         }
@@ -362,7 +366,10 @@ impl Watch {
     fn keeping(&self, resource: &ApiResource, store: &Store<UserJob>) -> Reader<UserJob> {
         let (resource, store) = (resource.clone(), store.clone());
         let texts = Arc::clone(&self.texts);
-        Arc::new(move |text| {
+        Arc::new(move |object| {
+            let Encoded::Json(text) = object else {
+                return Err(serde_json::Error::custom("a job that is not JSON"));
+            };
             let mut job: UserJob = serde_json::from_str(text)?;
             let version = job.version();
             let stored = store.get(&ObjectRef::from_obj_with(&job, resource.clone()));

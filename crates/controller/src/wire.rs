@@ -22,6 +22,9 @@ mod simple;
 mod stateful_set;
 mod user_job;
 
+use crate::encoding::{Encoded, Encoding};
+use crate::protobuf::{self, Field};
+
 use account::AccountObject;
 use job::Job;
 use metadata::{Metadata, Short};
@@ -115,6 +118,8 @@ impl Facts {
 /// A stored object that becomes a [`Child`]. A part of an unknown shape is read as empty, and counted
 /// as unreadable.
 trait IntoChild: DeserializeOwned {
+    /// Its fields in protobuf, if it is asked for so.
+    const PROTOBUF: &'static [Field] = &[];
     /// Some part of it had a shape that we do not know.
     fn unreadable(&self) -> bool {
         false
@@ -250,26 +255,37 @@ fn value_bytes(value: &Value) -> usize {
 
 /// Reads an answer of the API server.
 pub(crate) fn child(kind: &Kind, text: &str) -> Result<Child, serde_json::Error> {
-    read(kind, text).map(|reading| reading.child)
+    read(kind, Encoded::Json(text)).map(|reading| reading.child)
+}
+
+/// How objects of a kind are listed and watched. Pods are many, and anybody may make them large.
+pub(crate) fn encoding(kind: &Kind) -> Encoding {
+    match kind {
+        Kind::Pod => Encoding::Protobuf,
+        _ => Encoding::Json,
+    }
 }
 
 /// Reads a stored object. Nothing of the text stays but what the child has.
-pub(crate) fn read(kind: &Kind, text: &str) -> Result<Reading, serde_json::Error> {
-    fn read<K: IntoChild>(text: &str) -> Result<Reading, serde_json::Error> {
-        let object: K = serde_json::from_str(text)?;
+pub(crate) fn read(kind: &Kind, object: Encoded<'_>) -> Result<Reading, serde_json::Error> {
+    fn read<K: IntoChild>(object: Encoded<'_>) -> Result<Reading, serde_json::Error> {
+        let object: K = match object {
+            Encoded::Json(text) => serde_json::from_str(text)?,
+            Encoded::Protobuf(bytes) => protobuf::read(K::PROTOBUF, bytes)?,
+        };
         let unreadable = object.unreadable();
         let child = object.child();
         Ok(Reading { child, unreadable })
     }
     match kind {
-        Kind::Service => read::<Service>(text),
-        Kind::ConfigMap => read::<ConfigMap>(text),
-        Kind::Pod => read::<Pod>(text),
-        Kind::Job => read::<Job>(text),
-        Kind::StatefulSet => read::<StatefulSet>(text),
-        Kind::NetworkPolicy => read::<NetworkPolicy>(text),
-        Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(text),
-        Kind::PodGroup(_) => read::<PodGroup>(text),
+        Kind::Service => read::<Service>(object),
+        Kind::ConfigMap => read::<ConfigMap>(object),
+        Kind::Pod => read::<Pod>(object),
+        Kind::Job => read::<Job>(object),
+        Kind::StatefulSet => read::<StatefulSet>(object),
+        Kind::NetworkPolicy => read::<NetworkPolicy>(object),
+        Kind::ServiceAccount | Kind::Role | Kind::RoleBinding => read::<AccountObject>(object),
+        Kind::PodGroup(_) => read::<PodGroup>(object),
         Kind::Secret => Err(serde_json::Error::custom(
             "the operator does not read Secrets",
         )),

@@ -9,8 +9,30 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use planner::{Fingerprint, text};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use crate::protobuf::{Field, FieldKind, field};
+
 /// The longest name that Kubernetes gives an object; owner references may name anything.
 const NAME_BYTES_MAX: usize = 256;
+
+/// The same in protobuf, by the numbers of `metav1.ObjectMeta`.
+pub(super) const METADATA: &[Field] = &[
+    field(1, "name", FieldKind::Text),
+    field(3, "namespace", FieldKind::Text),
+    field(5, "uid", FieldKind::Text),
+    field(6, "resourceVersion", FieldKind::Text),
+    field(8, "creationTimestamp", FieldKind::Time),
+    field(9, "deletionTimestamp", FieldKind::Time),
+    field(10, "deletionGracePeriodSeconds", FieldKind::Number),
+    field(11, "labels", FieldKind::Map),
+    field(12, "annotations", FieldKind::Map),
+    field(13, "ownerReferences", FieldKind::Messages(OWNER_REFERENCE)),
+];
+const OWNER_REFERENCE: &[Field] = &[
+    field(1, "kind", FieldKind::Text),
+    field(3, "name", FieldKind::Text),
+    field(4, "uid", FieldKind::Text),
+    field(6, "controller", FieldKind::Flag),
+];
 
 /// `metadata`, as far as it matters.
 #[derive(Clone, Debug, Default, serde::Deserialize)]

@@ -4,7 +4,7 @@
 
 use contract::labels;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as StoredTime;
 use planner::Fingerprint;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use serde::Deserialize;
@@ -12,12 +12,58 @@ use serde::de::IgnoredAny;
 
 use super::metadata::{Sentence, Short};
 use super::{Child, Facts, IntoChild, Metadata, RawObject, assemble};
+use crate::protobuf::Field;
+use crate::protobuf::FieldKind::{Message, Messages, Number, Text, Time};
+use crate::protobuf::field;
 
 /// core/v1 Pod.
 pub(super) type Pod = RawObject<PodSpec, PodStatus>;
 
 /// The reasons of containers that are starting normally.
 const ORDINARY_WAITS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// The same, by the numbers of `k8s.io/api/core/v1/generated.proto`.
+const POD: &[Field] = &[
+    field(1, "metadata", Message(super::metadata::METADATA)),
+    field(2, "spec", Message(&[field(10, "nodeName", Text)])),
+    field(3, "status", Message(POD_STATUS)),
+];
+const POD_STATUS: &[Field] = &[
+    field(1, "phase", Text),
+    field(2, "conditions", Messages(CONDITION)),
+    field(3, "message", Text),
+    field(4, "reason", Text),
+    field(6, "podIP", Text),
+    field(8, "containerStatuses", Messages(CONTAINER_STATUS)),
+    field(10, "initContainerStatuses", Messages(CONTAINER_STATUS)),
+];
+const CONDITION: &[Field] = &[
+    field(1, "type", Text),
+    field(2, "status", Text),
+    field(5, "reason", Text),
+    field(6, "message", Text),
+];
+const CONTAINER_STATUS: &[Field] = &[
+    field(1, "name", Text),
+    field(2, "state", Message(CONTAINER_STATE)),
+    field(3, "lastState", Message(CONTAINER_STATE)),
+    field(5, "restartCount", Number),
+];
+const CONTAINER_STATE: &[Field] = &[
+    field(
+        1,
+        "waiting",
+        Message(&[field(1, "reason", Text), field(2, "message", Text)]),
+    ),
+    field(2, "running", Message(&[])),
+    field(3, "terminated", Message(TERMINATED)),
+];
+const TERMINATED: &[Field] = &[
+    field(1, "exitCode", Number),
+    field(3, "reason", Text),
+    field(4, "message", Text),
+    field(6, "finishedAt", Time),
+];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -78,7 +124,7 @@ struct Terminated {
     exit_code: i32,
     reason: Option<Short>,
     message: Option<Sentence>,
-    finished_at: Option<Time>,
+    finished_at: Option<StoredTime>,
 }
 
 /// The role of a pod, by label.
@@ -176,6 +222,8 @@ impl PodFacts {
 }
 
 impl IntoChild for Pod {
+    const PROTOBUF: &'static [Field] = POD;
+
     fn child(self) -> Child {
         let RawObject {
             metadata,

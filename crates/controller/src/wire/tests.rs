@@ -203,7 +203,7 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
 #[test]
 fn a_part_of_unknown_shape_hides_nothing_else() {
     let unreadable = |kind: &Kind, object: &Value| {
-        let reading = super::read(kind, &object.to_string());
+        let reading = super::read(kind, Encoded::Json(&object.to_string()));
         reading.expect("the object can be read").unreadable
     };
     let object = json!({"metadata": metadata(&json!({})), "spec": {"suspend": true}, "status": 7});
