@@ -305,6 +305,10 @@ impl Stages {
         self.with_cluster("testsize", 0, Vec::new(), |environment| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "size"]);
+            // Where times are checked, the tests themselves must take little of the machine.
+            if std::env::var_os("MUSTER_QUIET_MACHINE").is_some() {
+                tests.args(["--profile", "weather"]);
+            }
             self.tests("", tests.envs(environment))
         })
     }

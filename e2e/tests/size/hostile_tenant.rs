@@ -18,8 +18,8 @@ use super::witness::Witness;
 
 /// Each attack goes on for so long, in `make test`.
 const SECONDS: u32 = 20;
-/// Then it starts over: what was made is removed, and then there is more of it.
-const ROUND: Duration = Duration::from_secs(15);
+/// After so many it starts over: what was made is removed, and then there is more of it.
+const ROUND_SECONDS: u32 = 15;
 /// Within this time, the other tenant's jobs run.
 const START_MAX: Duration = Duration::from_secs(2);
 /// An operator that starts beside all that was made has seen it within this time.
@@ -113,6 +113,7 @@ fn own(object: &mut Value, job: &Value) {
 
 /// Attacks in rounds until told to stop. What the last round made stays.
 fn attack(attacker: &ApiFixture, attack: Attack, stop: &AtomicBool) -> Result<usize> {
+    let round = Duration::from_secs(number("MUSTER_ATTACK_ROUND_SECONDS", ROUND_SECONDS)?.into());
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {
         let start = Instant::now();
@@ -121,7 +122,7 @@ fn attack(attacker: &ApiFixture, attack: Attack, stop: &AtomicBool) -> Result<us
         }
         attack(attacker, rounds)?;
         rounds += 1;
-        while start.elapsed() < ROUND && !stop.load(Ordering::SeqCst) {
+        while start.elapsed() < round && !stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(100));
         }
     }
@@ -193,7 +194,7 @@ fn under_attack(
     ));
     rig.operator.assert_never_restarted()?;
     ensure_shorter("another tenant's jobs", took.middle, START_MAX)?;
-    ensure_shorter("the operator's part of each", own.longest, START_MAX)?;
+    ensure_shorter("the operator's part of nine in ten", own.most, START_MAX)?;
     ensure_shorter("a job after a restart", after, START_MAX)?;
     tenant.kubelet.assert_well()
 }

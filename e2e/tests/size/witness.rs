@@ -1,6 +1,6 @@
 //! What the API server told another client of a tenant's jobs, and when. Decides which part of a job's
-//! start the operator answers for: while the garbage collector deletes pods of 1 MB, the API server
-//! sends every watch of pods late, and nobody can know sooner. Must not know the operator's own watch.
+//! start the operator answers for: while there are many objects of 1 MB to store or to delete, the API
+//! server sends all watches late, and nobody can know sooner. Must not know the operator's own watch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +24,7 @@ type Seen = Arc<Mutex<HashMap<String, Instant>>>;
 
 /// A client that watches a namespace until it is dropped.
 pub(crate) struct Witness {
+    submitted: Seen,
     /// The Jobs of launchers.
     launchers: Seen,
     /// Pods that run.
@@ -35,10 +36,12 @@ impl Witness {
     /// Watches a namespace without jobs.
     pub(crate) fn start(tenant: &ApiFixture) -> Result<Self> {
         let mut witness = Self {
+            submitted: Seen::default(),
             launchers: Seen::default(),
             running: Seen::default(),
             readers: Vec::new(),
         };
+        witness.watch(tenant, "mpijobs", "")?;
         witness.watch(tenant, "jobs", "")?;
         // A pod is added to this watch when it runs.
         witness.watch(tenant, "pods", "&fieldSelector=status.phase%3DRunning")?;
@@ -53,6 +56,7 @@ impl Witness {
         let mut lines = tenant.api.watch(&path, METADATA_ONLY)?;
         let hangup = lines.hangup()?;
         let seen = Arc::clone(match resource {
+            "mpijobs" => &self.submitted,
             "jobs" => &self.launchers,
             _ => &self.running,
         });
@@ -71,13 +75,11 @@ impl Witness {
         Ok(())
     }
 
-    /// How long the operator took of a job's start: until its objects were there, and then from when all
-    /// its pods were seen to run.
+    /// How long the operator took of a job's start: from when the job was seen until its objects were, and
+    /// then from when all its pods were seen to run.
     pub(crate) fn operators_part(&self, job: &SmallJob) -> Result<[Duration; 2]> {
-        let launcher = format!("{}-launcher", job.name);
-        let launcher = wait_for("the witness to see the launcher", SOON, || {
-            Ok(lock(&self.launchers).get(&launcher).copied())
-        })?;
+        let submitted = seen(&self.submitted, &job.name)?;
+        let launcher = seen(&self.launchers, &format!("{}-launcher", job.name))?;
         let of_job = format!("{}-", job.name);
         let last = wait_for("the witness to see the pods", SOON, || {
             let seen = lock(&self.running);
@@ -85,9 +87,9 @@ impl Witness {
             let own: Vec<Instant> = own.map(|(_, at)| *at).collect();
             Ok(own.iter().max().copied().filter(|_| own.len() == PODS))
         })?;
-        ensure!(launcher > job.submitted, "{} was there before", job.name);
-        let noticed = job.running.saturating_duration_since(last);
-        Ok([launcher - job.submitted, noticed])
+        ensure!(submitted > job.submitted, "{} was there before", job.name);
+        let created = launcher.saturating_duration_since(submitted);
+        Ok([created, job.running.saturating_duration_since(last)])
     }
 }
 
@@ -99,6 +101,13 @@ impl Drop for Witness {
             drop(reader.join());
         }
     }
+}
+
+/// When an object was first seen, also if that is still to come.
+fn seen(seen: &Seen, name: &str) -> Result<Instant> {
+    wait_for(&format!("the witness to see {name}"), SOON, || {
+        Ok(lock(seen).get(name).copied())
+    })
 }
 
 fn lock(seen: &Seen) -> MutexGuard<'_, HashMap<String, Instant>> {
