@@ -146,6 +146,20 @@ impl Api {
         Ok(answer)
     }
 
+    /// Creates an object that is in protobuf already, and returns the code of the answer.
+    pub fn create_protobuf(&self, collection: &str, object: &[u8]) -> Result<u16> {
+        let mut connection = BufReader::new(self.connect(&self.administrator)?);
+        let head = format!(
+            "POST {collection} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n\
+             Content-Type: application/vnd.kubernetes.protobuf\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            object.len()
+        );
+        let request = [head.as_bytes(), object].concat();
+        connection.get_mut().write_all(&request)?;
+        Ok(read_answer(&mut connection)?.0)
+    }
+
     /// Opens an answer without end: the lines of a watch, in this form.
     pub fn watch(&self, path: &str, accept: &str) -> Result<Lines> {
         let mut connection = BufReader::new(self.connect(&self.administrator)?);

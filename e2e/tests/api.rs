@@ -10,6 +10,7 @@ mod api {
     mod failover;
     mod fixture;
     mod flyte;
+    mod foreign_bytes;
     mod gangs;
     mod idle;
     mod install;

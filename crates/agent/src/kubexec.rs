@@ -118,7 +118,9 @@ fn call(pod: &str, command: &[u8]) -> Result<SessionEnd> {
                 // A signal ends the pause.
                 poll(&mut [PollFd::new(&signals, PollFlags::IN)], pause)?;
                 pause = (pause * 2).min(PAUSE_MAX);
-                refusal = Some(error);
+                if let ApiError::Answered { .. } = error {
+                    refusal = Some(error);
+                }
             }
             // The last attempt had only the rest of the time.
             ApiError::Unreachable(late) if late.kind() == io::ErrorKind::TimedOut => {

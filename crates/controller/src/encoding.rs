@@ -216,4 +216,4 @@ async fn frame(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -17,6 +17,7 @@ use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::Request;
 use kube::runtime::watcher::{Error, Event};
+use serde::de::Error as _;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -217,6 +218,11 @@ impl<T: Send + 'static> Source<T> {
             return Ok(None);
         };
         let list = encoding.list(&bytes).map_err(kube::Error::SerdeError)?;
+        if list.metadata.resource_version.is_empty() {
+            // Without it, no watch can begin.
+            let error = serde_json::Error::custom("the answer is no list");
+            return Err(kube::Error::SerdeError(error));
+        }
         let each = bytes.len() / list.items.len().max(1);
         let mut objects = VecDeque::with_capacity(list.items.len());
         for item in list.items {
@@ -248,9 +254,17 @@ impl<T: Send + 'static> Source<T> {
     }
 
     fn event(&self, frame: &[u8], version: String, events: Events) -> Step<T> {
-        let Ok(WatchEvent { kind, object }) = events.encoding.event(frame) else {
-            let error = std::io::Error::other("the connection broke in the middle of an event");
-            return broken(error, version);
+        let WatchEvent { kind, object } = match (events.encoding.event(frame), events.encoding) {
+            (Ok(event), _) => event,
+            (Err(_), Encoding::Json) => {
+                let error = std::io::Error::other("the connection broke in the middle of an event");
+                return broken(error, version);
+            }
+            // It came whole, so it would be the same again.
+            (Err(error), Encoding::Protobuf) => {
+                let error = Error::WatchFailed(kube::Error::SerdeError(error));
+                return (Some(Err(error)), State::Start);
+            }
         };
         match kind.as_str() {
             "BOOKMARK" => {
@@ -313,4 +327,95 @@ fn encoded(value: &str) -> String {
         false => format!("%{byte:02X}"),
     });
     parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use planner::Kind;
+
+    use super::*;
+    use crate::encoding::tests::{PAGES, WATCH, error_frame};
+    use crate::wire::{self, Reading};
+
+    fn frame(bytes: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(bytes.len()).expect("a frame is short");
+        [&length.to_be_bytes(), bytes].concat()
+    }
+
+    /// A source whose API server gives these answers, one after the other, in protobuf.
+    fn source(answers: Vec<Vec<u8>>) -> Source<Reading> {
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+        let serve = tower::service_fn(move |request: http::Request<Body>| {
+            let accept = request.headers()[http::header::ACCEPT].to_str();
+            let protobuf = "application/vnd.kubernetes.protobuf";
+            assert!(accept.is_ok_and(|accept| accept.starts_with(protobuf)));
+            let mut answers = answers.lock().expect("nobody panics here");
+            let body = Body::from(answers.pop_front().expect("it is asked no further"));
+            let answer = http::Response::builder().header(http::header::CONTENT_TYPE, protobuf);
+            async move { answer.body(body) }
+        });
+        Source {
+            client: Client::new(serve, "default"),
+            path: "/api/v1/pods".to_owned(),
+            labels: String::new(),
+            pages: Arc::new(Semaphore::new(1)),
+            encoding: Encoding::Protobuf,
+            read: Arc::new(|object| {
+                let reading = wire::read(&Kind::Pod, object)?;
+                let version = reading.child.version;
+                Ok((reading, version))
+            }),
+            gap: Arc::default(),
+        }
+    }
+
+    fn name(event: &Result<Event<Reading>, Error>) -> String {
+        let named = |word: &str, pod: &Reading| format!("{word} {}", pod.child.key.name);
+        match event {
+            Ok(Event::Init) => "list".to_owned(),
+            Ok(Event::InitApply(pod)) => named("listed", pod),
+            Ok(Event::InitDone) => "watch".to_owned(),
+            Ok(Event::Apply(pod)) => named("stored", pod),
+            Ok(Event::Delete(pod)) => named("deleted", pod),
+            Err(Error::WatchError(status)) => format!("refused {}", status.code),
+            Err(Error::WatchFailed(_)) => "broken".to_owned(),
+            Err(error) => format!("{error}"),
+        }
+    }
+
+    async fn names(answers: Vec<Vec<u8>>, count: usize) -> Vec<String> {
+        let events = list_watch(source(answers)).take(count);
+        events.map(|event| name(&event)).collect().await
+    }
+
+    #[tokio::test]
+    async fn pods_are_listed_and_watched_in_protobuf() {
+        let pages = PAGES.map(<[u8]>::to_vec);
+        let watch = [WATCH, &frame(&error_frame())].concat();
+        let answers = [&pages[..], &[watch]].concat();
+        let names = names(answers, 4 + 10 + 2).await;
+        let listed = [
+            "list",
+            "listed ring-worker-7",
+            "listed ring-worker-8",
+            "watch",
+        ];
+        assert_eq!(names[..4], listed);
+        assert_eq!(names[4], "stored ring-worker-7");
+        assert_eq!(
+            names[13..],
+            ["deleted ring-worker-7", "refused 404", "list"]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_event_or_a_list_that_is_none_is_an_error_and_no_loop() {
+        let page = PAGES[1].to_vec();
+        let names = names(vec![page, frame(b"\x0b"), b"k8s\0".to_vec()], 6).await;
+        assert_eq!(names[..3], ["list", "listed ring-worker-8", "watch"]);
+        assert_eq!(names[3..5], ["broken", "list"]);
+        assert!(names[5].contains("the answer is no list"), "{}", names[5]);
+    }
 }

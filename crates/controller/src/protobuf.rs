@@ -4,10 +4,15 @@
 //! Why not only JSON: for each event of a pod of 1 MB, the API server would write 1 MB of JSON for us
 //! alone. Its own controllers ask for protobuf, and all who do share one copy
 //! (docs/decisions/0058-pods-as-protobuf.md).
+//!
+//! What a tenant can store must never be an error here, or one pod would hide all others. The API server
+//! checks no text for UTF-8 if it comes in protobuf, and no time for its range.
+
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::value::BorrowedStrDeserializer;
+use serde::de::value::CowStrDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess, SeqAccess, Visitor,
 };
@@ -173,7 +178,7 @@ impl<'de> Wire<'de> {
 
 /// A value that serde can ask for.
 enum Value<'de> {
-    Text(&'de str),
+    Text(Cow<'de, str>),
     Number(i64),
     Flag(bool),
     Time(Timestamp),
@@ -192,7 +197,7 @@ impl<'de> Value<'de> {
         rest: &mut Cursor<'de>,
     ) -> Result<Option<Self>, Error> {
         Ok(match kind {
-            FieldKind::Text => Some(text(wire.bytes()?)?)
+            FieldKind::Text => Some(text(wire.bytes()?))
                 .filter(|text| !text.is_empty())
                 .map(Self::Text),
             FieldKind::Number => Some(Self::Number(wire.number()?.cast_signed())),
@@ -208,11 +213,12 @@ impl<'de> Value<'de> {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(bytes).map_err(Error::custom)
+/// As the API server writes it in JSON: what is not UTF-8 is replaced.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
-/// A time that was never set has no fields.
+/// A time that was never set has no fields. One that no calendar has is not set either.
 fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -224,8 +230,7 @@ fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Error> {
         return Ok(None);
     }
     let Parts { seconds, nanos } = read(TIME, bytes)?;
-    let time = Timestamp::new(seconds, nanos).map_err(Error::custom)?;
-    Ok(Some(time))
+    Ok(Timestamp::new(seconds, nanos).ok())
 }
 
 impl<'de> Deserializer<'de> for Value<'de> {
@@ -233,13 +238,14 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self {
-            Self::Text(text) => visitor.visit_borrowed_str(text),
+            Self::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            Self::Text(Cow::Owned(text)) => visitor.visit_string(text),
             Self::Number(number) => visitor.visit_i64(number),
             Self::Flag(flag) => visitor.visit_bool(flag),
             Self::Time(time) => visitor.visit_string(time.to_string()),
             Self::Map(entries) => visitor.visit_map(Entries {
                 entries: entries.into_iter(),
-                value: "",
+                value: Cow::default(),
             }),
             Self::Message(fields, bytes) => visitor.visit_map(Fields {
                 fields,
@@ -310,7 +316,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 /// The entries of a map of texts.
 struct Entries<'de> {
     entries: std::vec::IntoIter<&'de [u8]>,
-    value: &'de str,
+    value: Cow<'de, str>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
@@ -323,14 +329,13 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let Some(entry) = self.entries.next() else {
             return Ok(None);
         };
-        self.value = text(single(entry, 2)?)?;
-        let key = text(single(entry, 1)?)?;
-        seed.deserialize(BorrowedStrDeserializer::new(key))
-            .map(Some)
+        self.value = text(single(entry, 2)?);
+        let key = text(single(entry, 1)?);
+        seed.deserialize(CowStrDeserializer::new(key)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(BorrowedStrDeserializer::new(self.value))
+        seed.deserialize(CowStrDeserializer::new(std::mem::take(&mut self.value)))
     }
 }
 

@@ -154,6 +154,7 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
     let Some(mut job) = job else {
         return Ok(Some(GONE_RETRY));
     };
+    // If the second turn panics, they are lost: the status says the same.
     let mut news = None;
     // Twice if a status is written: the outcome must be recorded before anything is cleaned up.
     for _ in 0..2 {

@@ -29,7 +29,7 @@ pub(crate) enum ReportOutcome {
     Written(Arc<UserJob>, News),
 }
 
-/// Events that are still to be created. Nothing waits for them.
+/// Events that are still to be created. The rest of the pass does not wait for them.
 #[derive(Debug)]
 pub(crate) struct News {
     job: Arc<UserJob>,

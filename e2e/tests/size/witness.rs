@@ -30,6 +30,8 @@ pub(crate) struct Witness {
     /// Pods that run.
     running: Seen,
     readers: Vec<(Hangup, JoinHandle<()>)>,
+    /// A watch that ended.
+    ended: Arc<Mutex<Option<String>>>,
 }
 
 impl Witness {
@@ -40,6 +42,7 @@ impl Witness {
             launchers: Seen::default(),
             running: Seen::default(),
             readers: Vec::new(),
+            ended: Arc::default(),
         };
         witness.watch(tenant, "mpijobs", "")?;
         witness.watch(tenant, "jobs", "")?;
@@ -60,6 +63,7 @@ impl Witness {
             "jobs" => &self.launchers,
             _ => &self.running,
         });
+        let (ended, what) = (Arc::clone(&self.ended), resource.to_owned());
         let reader = thread::spawn(move || {
             while let Ok(Some(line)) = lines.next_line() {
                 let event: Value = serde_json::from_slice(line).expect("a watch has events");
@@ -70,6 +74,7 @@ impl Witness {
                         .or_insert_with(Instant::now);
                 }
             }
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
         });
         self.readers.push((hangup, reader));
         Ok(())
@@ -78,6 +83,9 @@ impl Witness {
     /// How long the operator took of a job's start: from when the job was seen until its objects were, and
     /// then from when all its pods were seen to run.
     pub(crate) fn operators_part(&self, job: &SmallJob) -> Result<[Duration; 2]> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(ended.is_none(), "the witness's watch of {ended:?} ended");
+        drop(ended);
         let submitted = seen(&self.submitted, &job.name)?;
         let launcher = seen(&self.launchers, &format!("{}-launcher", job.name))?;
         let of_job = format!("{}-", job.name);
@@ -85,7 +93,7 @@ impl Witness {
             let seen = lock(&self.running);
             let own = seen.iter().filter(|(name, _)| name.starts_with(&of_job));
             let own: Vec<Instant> = own.map(|(_, at)| *at).collect();
-            Ok(own.iter().max().copied().filter(|_| own.len() == PODS))
+            Ok(own.iter().max().copied().filter(|_| own.len() >= PODS))
         })?;
         ensure!(submitted > job.submitted, "{} was there before", job.name);
         let created = launcher.saturating_duration_since(submitted);

@@ -1,5 +1,6 @@
-//! What a real API server (1.37.1) sent of the same pod in both forms. `samples` has its answers to a list, a
-//! watch from the pod's creation to its deletion, and a request for a pod that is not there.
+//! What a real API server (1.37.1) sent of the same two pods in both forms. `samples` has its answers to a list
+//! of two pages, to a watch from the pods' creation to a deletion, to a watch that begins with what is there,
+//! and to a request for a pod that is not there.
 
 use futures::FutureExt as _;
 use futures::io::Cursor;
@@ -8,11 +9,18 @@ use planner::Kind;
 use super::*;
 use crate::wire;
 
-const LIST_JSON: &[u8] = include_bytes!("samples/list.json");
-const LIST: &[u8] = include_bytes!("samples/list.protobuf");
+const PAGES_JSON: [&[u8]; 2] = [
+    include_bytes!("samples/list1.json"),
+    include_bytes!("samples/list2.json"),
+];
+pub(crate) const PAGES: [&[u8]; 2] = [
+    include_bytes!("samples/list1.protobuf"),
+    include_bytes!("samples/list2.protobuf"),
+];
 const WATCH_JSON: &[u8] = include_bytes!("samples/watch.json");
-const WATCH: &[u8] = include_bytes!("samples/watch.protobuf");
-const REFUSAL: &[u8] = include_bytes!("samples/refusal.protobuf");
+pub(crate) const WATCH: &[u8] = include_bytes!("samples/watch.protobuf");
+const BOOKMARK: &[u8] = include_bytes!("samples/bookmark.protobuf");
+pub(crate) const REFUSAL: &[u8] = include_bytes!("samples/refusal.protobuf");
 
 fn child(object: Encoded<'_>) -> wire::Child {
     let reading = wire::read(&Kind::Pod, object).expect("a pod can be read");
@@ -39,32 +47,43 @@ fn events(encoding: Encoding, bytes: &'static [u8]) -> Vec<(String, wire::Child)
     frames.map(event).collect()
 }
 
+fn pod(child: &wire::Child) -> planner::observed::Pod {
+    child.facts.pod().expect("it is a pod").pod(child, false)
+}
+
 #[test]
 fn a_list_says_the_same_in_both_forms() {
-    let json = Encoding::Json
-        .list(LIST_JSON)
-        .expect("the sample is a list");
-    let other = Encoding::Protobuf.list(LIST).expect("the sample is a list");
-    assert_eq!(json.metadata.resource_version, "281");
-    assert_eq!(
-        json.metadata.resource_version,
-        other.metadata.resource_version
-    );
-    assert_eq!(json.metadata.token, other.metadata.token);
-    assert_eq!((json.items.len(), other.items.len()), (1, 1));
-    let pod = child(other.items[0]);
-    assert_eq!(child(json.items[0]), pod);
+    let read = |encoding: Encoding, pages: [&'static [u8]; 2]| {
+        pages.map(|page| {
+            let List { metadata, items } = encoding.list(page).expect("the sample is a list");
+            assert_eq!(items.len(), 1);
+            (metadata.resource_version, metadata.token, child(items[0]))
+        })
+    };
+    let pages = read(Encoding::Protobuf, PAGES);
+    assert_eq!(read(Encoding::Json, PAGES_JSON), pages);
+    let [(version, token, ended), (_, end, waiting)] = pages;
+    assert!(!version.is_empty() && token.is_some_and(|token| !token.is_empty()));
+    assert_eq!(end.unwrap_or_default(), "");
 
-    let facts = pod.facts.pod().expect("it is a pod").pod(&pod, false);
-    assert!(facts.deleting && facts.ready && facts.labelled);
+    let ended = pod(&ended);
+    assert!(ended.deleting && ended.ready && ended.labelled && !ended.told_end);
     assert_eq!(
-        (facts.node.as_str(), facts.address.as_str()),
+        (ended.node.as_str(), ended.address.as_str()),
         ("node-1", "10.1.2.3")
     );
-    assert_eq!((facts.restarts, facts.replica_index), (3, Some(7)));
-    let exit = facts.exit.expect("a container failed");
+    assert_eq!((ended.restarts, ended.replica_index), (3, Some(7)));
+    let exit = ended.exit.expect("a container failed");
     assert_eq!((exit.container.as_str(), exit.code), ("main", -1));
-    assert_eq!(facts.waiting.expect("one waits").reason, "ImagePullBackOff");
+    assert_eq!(ended.waiting.expect("one waits").reason, "ImagePullBackOff");
+
+    let waiting = pod(&waiting);
+    assert!(waiting.begun && waiting.told_end && !waiting.deleting);
+    let why = waiting.waiting.expect("it has no node");
+    assert_eq!(
+        (why.reason.as_str(), why.message.as_str()),
+        ("Unschedulable", "0/3 nodes are available")
+    );
 }
 
 #[test]
@@ -74,7 +93,29 @@ fn a_watch_says_the_same_in_both_forms() {
     let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds.first(), Some(&"ADDED"));
     assert_eq!(kinds.last(), Some(&"DELETED"));
-    assert!(events[0].1 != events[1].1);
+    assert!(!events[0].1.same_except_version(&events[1].1));
+}
+
+#[test]
+fn a_bookmark_has_a_version_and_an_error_a_status() {
+    let frames = frames(Encoding::Protobuf, BOOKMARK);
+    let frame = frames.last().expect("it has events").as_ref();
+    let event = Encoding::Protobuf.event(frame.expect("the sample is whole"));
+    let WatchEvent { kind, object } = event.expect("it is an event");
+    assert_eq!(kind, "BOOKMARK");
+    let version = object.version().expect("a bookmark is nothing else");
+    assert!(version.parse::<u64>().is_ok(), "{version}");
+
+    let frame = error_frame();
+    let WatchEvent { kind, object } = Encoding::Protobuf.event(&frame).expect("it is an event");
+    assert_eq!((kind.as_str(), object.status().code), ("ERROR", 404));
+}
+
+/// The event with which an API server ends a watch.
+pub(crate) fn error_frame() -> Vec<u8> {
+    let length = u8::try_from(REFUSAL.len()).expect("the sample is short");
+    let head = [b"\x0a\x05ERROR\x12", &[length + 2, 0x0a, length][..]].concat();
+    [&head, REFUSAL].concat()
 }
 
 #[test]
@@ -99,16 +140,17 @@ fn what_is_cut_or_changed_is_an_error_at_worst() {
             let _ = wire::read(&Kind::Pod, item);
         }
     };
-    for end in 0..LIST.len() {
-        read(&LIST[..end]);
+    let list = PAGES[0];
+    for end in 0..list.len() {
+        read(&list[..end]);
     }
-    let mut changed = LIST.to_vec();
-    for index in 0..LIST.len() {
+    let mut changed = list.to_vec();
+    for index in 0..list.len() {
         for byte in [0, 0x7f, 0x80, 0xff] {
             changed[index] = byte;
             read(&changed);
         }
-        changed[index] = LIST[index];
+        changed[index] = list[index];
     }
 }
 
