@@ -16,21 +16,14 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A pod that the operator's watch selects, with an annotation and an owner that are not UTF-8.
+/// A pod that the operator's watch selects, with an annotation that is not UTF-8.
 fn pod(name: &str) -> Vec<u8> {
     let entry = |key: &[u8], value: &[u8]| [field(1, key), field(2, value)].concat();
     let label = entry(b"training.kubeflow.org/operator-name", b"mpi-operator");
-    let owner = [
-        field(5, b"v1"),
-        field(1, b"ConfigMap"),
-        field(3, b"o\xff"),
-        field(4, b"\xfe"),
-    ];
     let metadata = [
         field(1, name.as_bytes()),
         field(11, &label),
         field(12, &entry(b"note", b"\xff\xfe")),
-        field(13, &owner.concat()),
     ];
     let container = [field(1, b"none"), field(2, b"nowhere.invalid/none:0")];
     let spec = field(2, &container.concat());
