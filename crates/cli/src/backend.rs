@@ -28,6 +28,9 @@ use crate::view::{JobView, PodView};
 /// Seconds after which an API server ends a watch.
 const WATCH_SECS: u32 = 60;
 
+/// Stands for the name of the last run on this machine.
+const LAST: &str = "@last";
+
 /// A container's log, to be read line by line.
 pub(crate) type LogReader = Pin<Box<dyn AsyncBufRead + Send>>;
 
@@ -35,6 +38,15 @@ pub(crate) type LogReader = Pin<Box<dyn AsyncBufRead + Send>>;
 pub(crate) struct Backend {
     source: Source,
     pub(crate) namespace: String,
+    address: Address,
+}
+
+/// How the next command finds a job that this one has found.
+enum Address {
+    /// It is the last run on this machine.
+    Last,
+    /// By its name and these flags.
+    Flags(String),
 }
 
 enum Source {
@@ -47,11 +59,15 @@ impl Backend {
     /// The backend that the flags select. `@last` is always on this machine.
     pub(crate) async fn connect(global: &Global, name: Option<&str>) -> Result<Self> {
         let named = || global.namespace.clone();
-        if name == Some("@last") || (global.local && !state::up_is_alive()) {
+        if name == Some(LAST) || (global.local && !state::up_is_alive()) {
             let records = state::records()?;
             return Ok(Self {
                 source: Source::Records(records),
                 namespace: named().unwrap_or_else(|| "default".to_owned()),
+                address: match name {
+                    Some(LAST) => Address::Last,
+                    _ => Address::Flags(flags(global)),
+                },
             });
         }
         let config = if global.local {
@@ -61,14 +77,27 @@ impl Backend {
         };
         let namespace = named().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).context("cannot make a client for the cluster")?;
-        Ok(Self::of(client, namespace))
+        Ok(Self {
+            source: Source::Live(client),
+            namespace,
+            address: Address::Flags(flags(global)),
+        })
     }
 
-    /// The cluster behind a client.
-    pub(crate) fn of(client: Client, namespace: String) -> Self {
+    /// The cluster of `muster run`, of which only a record will be left.
+    pub(crate) fn of_run(client: Client, namespace: String) -> Self {
         Self {
             source: Source::Live(client),
             namespace,
+            address: Address::Last,
+        }
+    }
+
+    /// What to write after a command of muster, so that it finds this job in the same place.
+    pub(crate) fn address(&self, name: &str) -> String {
+        match &self.address {
+            Address::Last => LAST.to_owned(),
+            Address::Flags(flags) => format!("{name}{flags}"),
         }
     }
 
@@ -278,7 +307,7 @@ fn recorded(records: &[Record], name: &str) -> Result<Value> {
     let short = name.rsplit('/').next().unwrap_or(name);
     let mut jobs = records.iter().flat_map(Record::jobs);
     let (found, text) = match short {
-        "@last" => (
+        LAST => (
             jobs.next(),
             "no job has been run on this machine yet: `muster run FILE`".to_owned(),
         ),
@@ -316,6 +345,26 @@ async fn configured(global: &Global) -> Result<Config> {
     };
     let config = Config::from_custom_kubeconfig(file, &options).await;
     config.context("the kubeconfig names no usable cluster")
+}
+
+/// The flags that choose a place to look for jobs, as the user gave them.
+fn flags(global: &Global) -> String {
+    let mut flags = String::new();
+    if global.local {
+        flags += " --local";
+    }
+    let kubeconfig = global.kubeconfig.as_ref();
+    let kubeconfig = kubeconfig.map(|path| path.display().to_string());
+    for (flag, value) in [
+        ("namespace", &global.namespace),
+        ("context", &global.context),
+        ("kubeconfig", &kubeconfig),
+    ] {
+        if let Some(value) = value {
+            flags += &format!(" --{flag} {value}");
+        }
+    }
+    flags
 }
 
 /// Whether the user said which kubeconfig to read.
@@ -395,4 +444,27 @@ fn is_called(dialect: &Api, kind: &str) -> bool {
 fn resource(dialect: &Api) -> ApiResource {
     let kind = GroupVersionKind::gvk(dialect.group, dialect.version, dialect.kind);
     ApiResource::from_gvk_with_plural(&kind, dialect.plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn the_next_command_looks_where_this_one_did() {
+        for (words, expected) in [
+            (&["get"][..], ""),
+            (&["get", "--local"], " --local"),
+            (
+                &["get", "-n", "lab", "--context", "big", "--kubeconfig", "k"],
+                " --namespace lab --context big --kubeconfig k",
+            ),
+        ] {
+            let cli = Cli::parse_from(["muster"].iter().chain(words));
+            assert_eq!(flags(&cli.global), expected);
+        }
+    }
 }

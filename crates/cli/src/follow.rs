@@ -86,7 +86,10 @@ impl<'a> Follower<'a> {
                 self.backend.delete(JobView(&job)).await?;
                 format!("{name} was cancelled")
             }
-            Err(_) => format!("no longer watching {name}; `muster wait {name}` resumes"),
+            Err(_) => format!(
+                "no longer watching {name}; `muster wait {}` resumes",
+                self.backend.address(name)
+            ),
         };
         Err(Failure::new(exit::INTERRUPTED, text))
     }
@@ -203,7 +206,8 @@ impl<'a> Follower<'a> {
         let code = verdict::exit_code(job, &pods);
         if code != 0 {
             let last = last_lines(self.backend, &pods).await;
-            out::note(&verdict::failure(job, &pods, &last));
+            let address = self.backend.address(job.name());
+            out::note(&verdict::failure(job, &address, &pods, &last));
         } else if !self.quiet {
             let took = table::run_time(job.seconds().unwrap_or(0.0));
             let ranks = job.ranks().unwrap_or(0);

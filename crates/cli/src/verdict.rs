@@ -77,8 +77,8 @@ pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
     })
 }
 
-/// How a job failed, for people.
-pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> String {
+/// How a job failed, for people. They find the job by the address.
+pub(crate) fn failure(job: JobView<'_>, address: &str, pods: &[Value], last: &[String]) -> String {
     let name = job.name();
     let reason = match job.word("reason") {
         "" => NO_REASON,
@@ -97,7 +97,7 @@ pub(crate) fn failure(job: JobView<'_>, pods: &[Value], last: &[String]) -> Stri
     for (number, line) in last.iter().enumerate() {
         text += &row(if number == 0 { "last" } else { "" }, line);
     }
-    let (advice, command) = advice(reason, name);
+    let (advice, command) = advice(reason, address);
     text += &row("do", advice);
     text + &row("", &command)
 }
@@ -152,19 +152,19 @@ fn signal_name(signal: i64) -> &'static str {
 
 /// What to do about a reason, and a command that prints more. A newer operator may have reasons that
 /// this program does not know.
-pub(crate) fn advice(reason: &str, name: &str) -> (&'static str, String) {
+pub(crate) fn advice(reason: &str, address: &str) -> (&'static str, String) {
     let known = match reason {
         NO_REASON => Some(Reason::CommandFailed),
         reason => Reason::from_text(reason),
     };
     let Some(reason) = known else {
-        return ("look at the details", format!("muster why {name}"));
+        return ("look at the details", format!("muster describe {address}"));
     };
     let command = match reason.evidence() {
-        Evidence::LauncherLog => format!("muster logs {name} --launcher --tail 200"),
-        Evidence::WorkerLog => format!("muster logs {name} --worker 0"),
+        Evidence::LauncherLog => format!("muster logs {address} --launcher --tail 200"),
+        Evidence::WorkerLog => format!("muster logs {address} --worker 0"),
         Evidence::Spec => "muster lint FILE".to_owned(),
-        Evidence::Status => format!("muster why {name}"),
+        Evidence::Status => format!("muster describe {address}"),
     };
     (reason.advice(), command)
 }
@@ -233,14 +233,14 @@ mod tests {
     fn the_box_says_where_what_last_and_what_to_do() {
         let (job, pods) = (job("Failed", "CommandFailed"), [pod(139)]);
         assert_eq!(
-            failure(JobView(&job), &pods, &["boom".to_owned()]),
+            failure(JobView(&job), "hvd -n lab", &pods, &["boom".to_owned()]),
             "\
 error[CommandFailed]: hvd failed: the launcher ended with code 3
   where    launcher hvd-launcher-x, container main, node here, after 2.4s
   what     exit code 139 (signal 11 SEGV)
   last     boom
   do       read what the program said; the exit code is its own
-           muster logs hvd --launcher --tail 200
+           muster logs hvd -n lab --launcher --tail 200
 "
         );
     }

@@ -23,7 +23,10 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
         let name = JobView(&job).name();
         return Err(Failure::new(
             crate::exit::FAILED,
-            format!("{name} has no such pod; `muster describe {name}` lists its pods"),
+            format!(
+                "{name} has no such pod; `muster describe {}` lists its pods",
+                backend.address(name)
+            ),
         ));
     }
     let ranks = args.rank.as_deref().map(numbers).transpose()?;

@@ -82,7 +82,7 @@ enum Ending {
 
 impl Session<'_> {
     async fn follow(self, objects: &[Value], job: &Value, namespace: String) -> Result<u8> {
-        let backend = Backend::of(self.local.client(), namespace);
+        let backend = Backend::of_run(self.local.client(), namespace);
         let began = Instant::now();
         for object in objects {
             if let Err(error) = backend.create(object, false).await {
@@ -121,9 +121,11 @@ impl Session<'_> {
             }
             Ending::ReaderGone => Ok(exit::PIPE_CLOSED),
             Ending::TimedOut => {
-                out::note(
-                    "error[DeadlineExceeded]: the job was stopped, because --timeout has passed\n",
-                );
+                let command = format!("muster logs {}", backend.address(&name));
+                out::note(&format!(
+                    "error[DeadlineExceeded]: the job was stopped, because --timeout has passed\n  \
+                     do       look at its output: {command}\n"
+                ));
                 Ok(exit::DEADLINE)
             }
         }

@@ -21,10 +21,11 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
     let job = backend.job(&args.name).await?;
     let job = JobView(&job);
     let pods = backend.pods(job).await?;
+    let address = backend.address(job.name());
     let text = match job.phase() {
         "Failed" => {
             let last = follow::last_lines(&backend, &pods).await;
-            verdict::failure(job, &pods, &last)
+            verdict::failure(job, &address, &pods, &last)
         }
         "Succeeded" => format!("{} succeeded{}.\n", job.name(), took(job)),
         "Running" => format!(
@@ -33,7 +34,7 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
             table::since(job.time("startTime"), Timestamp::now()),
             job.word("ready")
         ),
-        _ => waiting(job, &pods),
+        _ => waiting(job, &address, &pods),
     };
     out::data(&text);
     Ok(0)
@@ -44,7 +45,7 @@ fn took(job: JobView<'_>) -> String {
         .map_or_else(String::new, |secs| format!(" in {}", table::run_time(secs)))
 }
 
-fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
+fn waiting(job: JobView<'_>, address: &str, pods: &[Value]) -> String {
     let name = job.name();
     let age = table::since(job.created(), Timestamp::now());
     if job.phase().is_empty() {
@@ -78,7 +79,7 @@ fn waiting(job: JobView<'_>, pods: &[Value]) -> String {
     }
     let reason = job.word("reason");
     if Reason::from_text(reason).is_some_and(|reason| !reason.is_retryable()) {
-        let (advice, command) = verdict::advice(reason, name);
+        let (advice, command) = verdict::advice(reason, address);
         text +=
             &format!("It will not start by itself.\n  do       {advice}\n           {command}\n");
     } else {

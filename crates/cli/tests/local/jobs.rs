@@ -50,6 +50,32 @@ fn the_program_s_exit_code_is_ours_and_the_box_says_what_to_do() {
     assert_eq!(verdict["reason"], "CommandFailed", "{verdict}");
 }
 
+/// Whoever reads the box copies its last line.
+#[test]
+fn the_command_below_a_failure_finds_the_same_job() {
+    let world = World::new("hint");
+    let file = world.file("job.yaml", &hello(1, 1, "echo going down; exit 3"));
+    let run = world.run(&["run", &file]).stderr;
+    let why_last = world.run(&["why", "@last"]).stdout;
+    let why_named = world.run(&["why", "--local", "hello"]).stdout;
+    for (said, command) in [
+        (run, "muster logs @last --launcher --tail 200"),
+        (why_last, "muster logs @last --launcher --tail 200"),
+        (why_named, "muster logs hello --local --launcher --tail 200"),
+    ] {
+        let last = said.lines().last().unwrap_or_default().trim();
+        assert_eq!(last, command, "{said}");
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let logs = world.run(&words);
+        assert!(logs.stdout.contains("going down"), "{command}: {logs:?}");
+    }
+    let file = world.file("job.yaml", &hello(1, 1, "sleep 1000"));
+    let run = world.run(&["run", &file, "--timeout", "2"]);
+    assert_eq!(run.code, 124, "{}", run.stderr);
+    let hint = "look at its output: muster logs @last\n";
+    assert!(run.stderr.ends_with(hint), "{}", run.stderr);
+}
+
 #[test]
 fn what_is_added_to_the_file_is_said_and_what_it_says_is_kept() {
     let world = World::new("once");
