@@ -1,9 +1,11 @@
 //! Exit codes. Commands that follow a job exit with the code of its program; 120 and above are for
-//! what the program did not cause. All other commands exit with 0, 1 or 2.
+//! what the program did not cause. All other commands exit with 0, 1 or 2. Wrong
+//! arguments are 2 for every command.
 
 /// A command that does not follow a job failed, or `lint` found an error.
 pub(crate) const FAILED: u8 = 1;
-/// The arguments are wrong.
+/// The arguments are wrong, whatever the command, and nothing was started. A program may have the
+/// same code.
 pub(crate) const USAGE: u8 = 2;
 /// The job never started.
 pub(crate) const NEVER_STARTED: u8 = 120;
@@ -15,7 +17,7 @@ pub(crate) const STOPPED: u8 = 122;
 pub(crate) const LOST: u8 = 123;
 /// A deadline of the job or of the command has passed.
 pub(crate) const DEADLINE: u8 = 124;
-/// An error of muster or of the cluster, or wrong arguments.
+/// A command that follows a job failed because of an error of muster or of the cluster.
 pub(crate) const TROUBLE: u8 = 125;
 /// The launcher's command was not found.
 pub(crate) const NOT_FOUND: u8 = 127;

@@ -69,11 +69,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     out::note(&error.render().to_string());
-    let words: Vec<OsString> = std::env::args_os().take(2).collect();
-    let job = words
-        .get(1)
-        .is_some_and(|verb| verb == "run" || verb == "wait");
-    ExitCode::from(if job { exit::TROUBLE } else { exit::USAGE })
+    ExitCode::from(exit::USAGE)
 }
 
 fn explain(error: &anyhow::Error, runs_a_job: bool) -> u8 {

@@ -117,8 +117,33 @@ fn a_file_that_is_not_there() {
         "{}",
         run.stderr
     );
-    assert_eq!(world.run(&["run"]).code, 125);
-    assert_eq!(world.run(&["frobnicate"]).code, 2);
+}
+
+#[test]
+fn wrong_arguments_exit_with_2_whatever_the_command() {
+    let world = World::new("usage");
+    let file = world.file("job.yaml", &hello(1, 1, "true"));
+    let own = world.directory.to_str().unwrap().to_owned();
+    let wrong: &[&[&str]] = &[
+        &["frobnicate"],
+        &["run"],
+        &["run", "--no-such-flag", &file],
+        &["-q", "run"],
+        &["run", &file, "--mount", &own],
+        &["run", &file, "--env", "NO_SUCH_VARIABLE"],
+        &["wait"],
+        &["submit", "--wait"],
+        &["logs"],
+    ];
+    for words in wrong {
+        let run = world.run(words);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (2, ""),
+            "{words:?}: {}",
+            run.stderr
+        );
+    }
 }
 
 #[test]
