@@ -7,13 +7,13 @@ use crate::vocabulary::vocabulary;
 vocabulary! {
     /// Why a job waits, or why it ended as it did.
     pub enum Reason {
-        /// The user holds it.
+        /// Its user, or a queue, holds it.
         Suspended,
         /// Its pods are being created and started.
         Starting,
         /// Some workers are not ready.
         WaitingForWorkers,
-        /// A pod's image is being pulled, or cannot be pulled.
+        /// A pod's image could not be pulled so far.
         PullingImage,
         /// No node fits a pod now.
         Unschedulable,
@@ -76,16 +76,14 @@ pub enum Stage {
 }
 
 vocabulary! {
-    /// Who has to change something.
+    /// Who can do something about it.
     pub enum Fault {
         /// The user: the program, its image, or what the job asks for.
         User,
-        /// Whoever runs the cluster: nodes, capacity and network.
+        /// Whoever runs the cluster: nodes, capacity, network and what is installed.
         Cluster,
         /// Whoever sets the rules of the namespace: quotas, policies, admission.
         Platform,
-        /// Muster: the pods had everything, and it still could not start the job.
-        Muster,
     }
 }
 
@@ -108,7 +106,7 @@ impl Reason {
         self.class().0
     }
 
-    /// Who has to change something; nobody, while the job only takes its time.
+    /// Who can do something about it; nobody has to, while the job only takes its time.
     pub fn fault(self) -> Option<Fault> {
         self.class().1
     }
@@ -130,26 +128,25 @@ impl Reason {
         const USER: Option<Fault> = Some(Fault::User);
         const CLUSTER: Option<Fault> = Some(Fault::Cluster);
         const PLATFORM: Option<Fault> = Some(Fault::Platform);
-        const MUSTER: Option<Fault> = Some(Fault::Muster);
         match self {
-            Self::Suspended => (Waiting, None, false, Status),
+            Self::Suspended => (Waiting, USER, false, Status),
             Self::Starting => (Waiting, None, true, Status),
             Self::WaitingForWorkers => (Waiting, None, true, Status),
-            Self::PullingImage => (Waiting, None, true, Status),
+            Self::PullingImage => (Waiting, USER, true, Status),
             Self::Unschedulable => (Waiting, CLUSTER, true, Status),
             Self::QuotaExceeded => (Blocked, PLATFORM, true, Status),
-            Self::PodSecurityDenied => (Blocked, PLATFORM, false, Status),
-            Self::WaitingForGang => (Blocked, PLATFORM, true, Status),
+            Self::PodSecurityDenied => (Blocked, USER, false, Status),
+            Self::WaitingForGang => (Blocked, CLUSTER, true, Status),
             Self::NameTaken => (Blocked, USER, false, Status),
             Self::Invalid => (Blocked, USER, false, Spec),
-            Self::NamespaceNotAllowed => (Blocked, PLATFORM, false, Status),
+            Self::NamespaceNotAllowed => (Blocked, USER, false, Status),
             Self::TooLarge => (Blocked, USER, false, Spec),
             Self::Refused => (Blocked, PLATFORM, true, Status),
             Self::NamespaceOverBudget => (Blocked, PLATFORM, true, Status),
             Self::CommandFailed => (Ended, USER, false, LauncherLog),
             Self::CommandNotFound => (Ended, USER, false, LauncherLog),
             Self::OutOfMemory => (Ended, USER, false, LauncherLog),
-            Self::Evicted => (Ended, CLUSTER, true, WorkerLog),
+            Self::Evicted => (Ended, CLUSTER, true, Status),
             Self::DeadlineExceeded => (Ended, USER, false, Status),
             Self::WorkerCannotStart => (Ended, USER, false, Status),
             Self::LauncherCannotStart => (Ended, USER, false, Status),
@@ -157,33 +154,36 @@ impl Reason {
             Self::Unreachable => (Ended, CLUSTER, true, WorkerLog),
             Self::RanksNotDistributed => (Ended, USER, false, LauncherLog),
             Self::RankKilled => (Ended, USER, false, LauncherLog),
-            Self::InitializationFailed => (Ended, MUSTER, false, WorkerLog),
+            Self::InitializationFailed => (Ended, USER, false, WorkerLog),
             Self::LauncherLost => (Ended, USER, true, Status),
         }
     }
 
-    /// What a person can do about it.
+    /// What people can do about it, first of all those who [can act](Self::fault).
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Suspended => "resume the job",
-            Self::Starting | Self::WaitingForWorkers => "wait for the pods",
-            Self::PullingImage => "wait for the image, or check its name and the pull secret",
-            Self::Unschedulable => "free room on the nodes, or ask for less",
-            Self::QuotaExceeded => "free quota, or ask for less",
+            Self::Suspended => "resume the job, unless it waits for its turn in a queue",
+            Self::Starting | Self::WaitingForWorkers => WAIT,
+            Self::PullingImage => {
+                "check the image's name, the pull secret, and whether the registry answers"
+            }
+            Self::Unschedulable => "free room on the nodes or add some; the job can ask for less",
+            Self::QuotaExceeded => "raise the quota or free some of it; the job can ask for less",
             Self::PodSecurityDenied => {
                 "change the pod template to what the namespace's Pod Security level allows"
             }
             Self::WaitingForGang => {
-                "install the gang scheduler or turn its API on, or set spec.muster.gang: None"
+                "install the gang scheduler or turn its API on; the job can set spec.muster.gang: None"
             }
             Self::NameTaken => "rename the job, or delete the object that has the name",
-            Self::Invalid => "correct the file",
+            Self::Invalid => "correct what the message names",
             Self::NamespaceNotAllowed => {
-                "create the job in another namespace, or start the operator with \
-                 --allow-jobs-in-operator-namespace"
+                "create the job in another namespace; the operator's \
+                 --allow-jobs-in-operator-namespace lets everybody who may create jobs there act as \
+                 the operator"
             }
             Self::TooLarge => "ask for fewer workers, or for what the message names",
-            Self::Refused => "read the API server's answer, and correct what it names",
+            Self::Refused => "change what the API server's answer names: the rule, or the job",
             Self::NamespaceOverBudget => {
                 "delete the objects with muster's labels that belong to no job of the namespace"
             }
@@ -194,8 +194,9 @@ impl Reason {
                 "install the program, or write its full path in the launcher's command"
             }
             Self::OutOfMemory => "raise resources.limits.memory, or let each rank use less",
-            Self::Evicted | Self::WorkerLost | Self::Unreachable => {
-                "submit again; if it happens again, look at that worker's log"
+            Self::Evicted => "submit again; if it happens again, look at why the node evicts pods",
+            Self::WorkerLost | Self::Unreachable => {
+                "submit again; if it happens again, look at that worker's log and node"
             }
             Self::DeadlineExceeded => "raise the job's deadline",
             Self::WorkerCannotStart | Self::LauncherCannotStart => {
@@ -205,13 +206,16 @@ impl Reason {
                 "remove --hostfile and --host from the command: muster sets the list of hosts"
             }
             Self::InitializationFailed => {
-                "look at the workers' logs, both containers; raise the time for initialization if \
-                 they were only late"
+                "look at the workers' logs, both containers, and at workers that are not Ready; raise \
+                 the time for initialization if they were only late"
             }
             Self::LauncherLost => "submit again",
         }
     }
 }
+
+/// The advice for a job that only takes its time.
+const WAIT: &str = "wait for the pods";
 
 #[cfg(test)]
 mod tests {
@@ -242,11 +246,33 @@ mod tests {
         );
     }
 
+    /// Whoever reads that nobody has to act must not read what to do, and the other way round.
     #[test]
-    fn a_job_that_ended_is_somebodys_fault() {
+    fn nobody_has_to_act_exactly_where_the_advice_is_to_wait() {
         for reason in Reason::ALL {
-            let ended = reason.stage() == Stage::Ended;
-            assert!(!ended || reason.fault().is_some(), "{}", reason.as_str());
+            let (word, waits) = (reason.as_str(), reason.advice() == WAIT);
+            assert_eq!(reason.fault().is_none(), waits, "{word}");
+            let by_itself = reason.stage() == Stage::Waiting && reason.is_retryable();
+            assert!(!waits || by_itself, "{word}");
+        }
+    }
+
+    /// The advice speaks to those who are named, first of all.
+    #[test]
+    fn who_can_act_is_who_can_follow_the_advice() {
+        for (reason, fault, begins) in [
+            (Reason::Suspended, Fault::User, "resume the job"),
+            (Reason::PullingImage, Fault::User, "check the image's name"),
+            (Reason::PodSecurityDenied, Fault::User, "change the pod"),
+            (Reason::NamespaceNotAllowed, Fault::User, "create the job"),
+            (Reason::InitializationFailed, Fault::User, "look at the"),
+            (Reason::WaitingForGang, Fault::Cluster, "install the gang"),
+            (Reason::QuotaExceeded, Fault::Platform, "raise the quota"),
+            (Reason::Refused, Fault::Platform, "change what the API"),
+        ] {
+            let (word, advice) = (reason.as_str(), reason.advice());
+            assert_eq!(reason.fault(), Some(fault), "{word}");
+            assert!(advice.starts_with(begins), "{word}: {advice}");
         }
     }
 }

@@ -39,23 +39,22 @@ pub(crate) fn reasons() -> String {
         };
         let look = match reason.evidence() {
             Evidence::LauncherLog => "the launcher's log: `muster logs NAME --launcher`",
-            Evidence::WorkerLog => "the workers' logs: `muster logs NAME`",
+            Evidence::WorkerLog => "the workers' logs: `muster logs NAME --worker 0`",
             Evidence::Spec => "the job's file: `muster lint FILE`",
             Evidence::Status => "the job's status and events: `muster describe NAME`",
         };
         let who = match reason.fault() {
-            None => "nobody",
+            None => "nobody has to",
             Some(Fault::User) => "whoever wrote the job",
             Some(Fault::Cluster) => "whoever runs the cluster",
             Some(Fault::Platform) => "whoever sets the rules of the namespace",
-            Some(Fault::Muster) => "muster",
         };
         let (word, meaning) = (reason.as_str(), reason.meaning());
         let advice = reason.advice();
         writeln!(
             text,
-            "\n## {word}\n\n{meaning} {progress}\n\n- **Do**: {advice}.\n- **Look at** {look}.\n- **Who has to change \
-             something**: {who}."
+            "\n## {word}\n\n{meaning} {progress}\n\n- **Do**: {advice}.\n- **Look at** {look}.\n- **Who can act**: \
+             {who}."
         )
         .expect("a string takes every line");
     }
@@ -138,6 +137,8 @@ mod tests {
                 reason.as_str()
             );
         }
+        // `muster logs NAME` alone is the launcher's log.
+        assert!(reasons.contains("the workers' logs: `muster logs NAME --worker 0`"));
         let codes = exit_codes()?;
         for row in ["| 130 | Ctrl-C. |", "| 118 | `exec`: the command succeeded"] {
             assert!(codes.contains(row), "{row} is not in\n{codes}");

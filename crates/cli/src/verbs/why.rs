@@ -78,13 +78,18 @@ fn waiting(job: JobView<'_>, address: &str, pods: &[Value]) -> String {
         text += &format!("  and {} more\n", late.len() - LISTED_MAX);
     }
     let reason = job.word("reason");
-    if Reason::from_text(reason).is_some_and(|reason| !reason.is_retryable()) {
-        let (advice, command) = verdict::advice(reason, address);
-        text +=
-            &format!("It will not start by itself.\n  do       {advice}\n           {command}\n");
-    } else {
-        text += "Nothing is wrong yet. Waiting does not use up retries.\n";
+    let known = Reason::from_text(reason);
+    let waits_alone = known.is_none_or(Reason::is_retryable);
+    if known.is_none_or(|reason| reason.fault().is_none()) {
+        return text + "Nothing is wrong yet. Waiting does not use up retries.\n";
     }
+    let (advice, command) = verdict::advice(reason, address);
+    text += if waits_alone {
+        "It goes on by itself when that is over.\n"
+    } else {
+        "It will not start by itself.\n"
+    };
+    text += &format!("  do       {advice}\n           {command}\n");
     text
 }
 
@@ -112,5 +117,30 @@ fn sentence(job: JobView<'_>) -> String {
         ("", "") => format!("{} workers are ready.", job.word("ready")),
         ("", reason) => reason.to_owned(),
         (message, _) => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_can_do_something_about_a_waiting_job_learns_what() {
+        for (reason, prospect, has_advice) in [
+            ("WaitingForWorkers", "Nothing is wrong yet", false),
+            ("PullingImage", "It goes on by itself when", true),
+            ("QuotaExceeded", "It goes on by itself when", true),
+            ("PodSecurityDenied", "It will not start by itself", true),
+            ("ReasonOfANewerOperator", "Nothing is wrong yet", false),
+        ] {
+            let job = json!({
+                "metadata": {"name": "pi"},
+                "status": {"muster": {"phase": "Pending", "reason": reason, "message": "so it is"}},
+            });
+            let text = waiting(JobView(&job), "pi --namespace lab", &[]);
+            assert!(text.contains(prospect), "{text}");
+            let command = "           muster describe pi --namespace lab\n";
+            assert_eq!(text.ends_with(command), has_advice, "{text}");
+        }
     }
 }
