@@ -252,6 +252,32 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_limits_has_these_numbers() {
+        let page = include_str!("../../../docs/limits.md");
+        let share = SHARE >> 10;
+        for (kind, objects) in [
+            (Kind::Pod, "pods"),
+            (Kind::Job, "objects of each other kind"),
+        ] {
+            let Limits {
+                namespace_max,
+                pool,
+            } = Limits::of(&kind);
+            let own = format!("| {} MiB | `NamespaceOverBudget` |", namespace_max >> 20);
+            let all = format!("| {} MiB | `NamespaceOverBudget` |", pool >> 20);
+            let besides = format!("besides {share} KiB for each namespace");
+            for (whose, end) in [("a namespace", own), ("all namespaces", all)] {
+                let begin = format!("| {whose}: the operator's memory for {objects}");
+                let rows = page.lines().filter(|line| line.starts_with(&begin));
+                let mut rows = rows.filter(|row| whose == "a namespace" || row.contains(&besides));
+                assert!(rows.any(|row| row.ends_with(&end)), "{begin} … {end}");
+            }
+        }
+        let unclaimed = format!("name no job | {} KiB |", UNCLAIMED_MAX >> 10);
+        assert!(page.contains(&unclaimed), "{unclaimed}");
+    }
+
+    #[test]
     fn s01c_many_full_namespaces_leave_every_other_its_share() {
         let mut tenants = Tenants::new(Limits::of(&Kind::ConfigMap));
         assert_eq!(fill(&mut tenants, "a", Class::Claimed), 2 << 10);

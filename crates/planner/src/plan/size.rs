@@ -91,3 +91,22 @@ impl Part<'_> {
         fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_limits_has_these_numbers() {
+        let page = include_str!("../../../../docs/limits.md");
+        let (pods, config) = (PODS_BYTES_MAX >> 20, CONFIG_BYTES_MAX >> 20);
+        let (others, annotations) = (OTHER_ANNOTATIONS_BYTES >> 10, ANNOTATIONS_BYTES_MAX >> 10);
+        for part in [
+            format!("its template and 4 KiB | {pods} MiB | `TooLarge` |"),
+            format!("the list of its hosts | {config} MiB | `TooLarge` |"),
+            format!("and {others} KiB for those of others | {annotations} KiB | `TooLarge` |"),
+        ] {
+            assert!(page.contains(&part), "docs/limits.md must contain {part}");
+        }
+    }
+}
