@@ -276,6 +276,8 @@ fn version() -> String {
 
 #[cfg(test)]
 mod tests {
+    mod page;
+
     use planner::site::GangScheduler;
 
     use super::*;
