@@ -158,7 +158,7 @@ async fn pass(context: &Context, stored: Arc<UserJob>) -> Result<Option<Duration
     let mut news = None;
     // Twice if a status is written: the outcome must be recorded before anything is cleaned up.
     for _ in 0..2 {
-        let (turn, ()) = futures::join!(turn(context, &job), tell(context, news.take())); // client
+        let ((), turn) = futures::join!(tell(context, news.take()), turn(context, &job)); // client
         match turn? {
             (ReportOutcome::Written(newer, newest), _) => (job, news) = (newer, Some(newest)),
             (ReportOutcome::Deferred(wait), requeue_after) => {
