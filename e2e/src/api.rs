@@ -21,6 +21,9 @@ pub use lines::{Hangup, Lines};
 
 use crate::Cluster;
 
+/// A form of a watch: names, labels and annotations, but no specs.
+pub const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 /// A connection that carries one request at a time.
 pub type Connection = StreamOwned<ClientConnection, TcpStream>;
 

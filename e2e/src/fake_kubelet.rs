@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::api::{Api, Hangup, Lines, collection};
+use crate::api::{Api, Hangup, Lines, METADATA_ONLY, collection};
 pub use pod::{ENDS_AFTER_MS, EXIT_CODE};
 use pod::{Event, Metadata, Spec, WithSpec};
 use queue::Queue;
@@ -31,8 +31,6 @@ const RENEWAL: Duration = Duration::from_secs(4);
 const TRIES: usize = 3;
 /// After a watch that ended.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Of a watch: names, labels and annotations, but no specs.
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// Begins with all that is there, as if it had just been added.
 const FROM_THE_START: &str =
     "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";

@@ -11,6 +11,17 @@ use std::time::{Duration, Instant};
 use server::*;
 
 const AGENT: &str = env!("CARGO_BIN_EXE_muster-agent");
+/// What the agent says when it has waited for a second.
+fn given_up(server: &Server) -> String {
+    let output = server
+        .agent(&["w-0", "true"])
+        .env("MUSTER_CONNECT_TIMEOUT", "1")
+        .output();
+    let (code, _, err) = told(&output.unwrap());
+    assert_eq!(code, Some(255));
+    err
+}
+
 #[test]
 fn output_and_exit_codes_are_the_commands_own() {
     let server = Server::new(|peer, _| peer.serve());
@@ -151,12 +162,7 @@ fn a_server_that_is_busy_is_asked_again_and_one_that_stays_so_is_not_waited_for_
 
     let server = Server::new(|mut peer, _| peer.refuse(503, "starting"));
     let start = Instant::now();
-    let output = server
-        .agent(&["w-0", "true"])
-        .env("MUSTER_CONNECT_TIMEOUT", "1")
-        .output();
-    let (code, _, err) = told(&output.unwrap());
-    assert_eq!(code, Some(255));
+    let err = given_up(&server);
     assert!(err.contains("503: starting"), "{err}");
     assert!(start.elapsed() < Duration::from_secs(4));
 }
@@ -167,12 +173,7 @@ fn a_server_that_refuses_and_then_says_nothing_is_named_with_its_refusal() {
         peer.refuse(503, "starting");
         std::thread::park();
     });
-    let output = server
-        .agent(&["w-0", "true"])
-        .env("MUSTER_CONNECT_TIMEOUT", "1")
-        .output();
-    let (code, _, err) = told(&output.unwrap());
-    assert_eq!(code, Some(255));
+    let err = given_up(&server);
     assert!(err.contains("503: starting"), "{err}");
 }
 
@@ -182,12 +183,7 @@ fn a_server_that_never_answers_whole_is_not_waited_for() {
         peer.write(b"HTTP/1.1 101 Switching Protocols\r\n");
         while peer.hear().is_some() {}
     });
-    let output = server
-        .agent(&["w-0", "true"])
-        .env("MUSTER_CONNECT_TIMEOUT", "1")
-        .output();
-    let (code, _, err) = told(&output.unwrap());
-    assert_eq!(code, Some(255));
+    let err = given_up(&server);
     assert_eq!(
         err,
         "muster-agent: cannot run on w-0: the API server: no answer in time\n"
@@ -225,12 +221,7 @@ fn a_container_that_cannot_run_it_is_no_exit_code() {
 fn the_token_goes_to_nobody_else() {
     let (ours, theirs) = (authority(), authority());
     let server = Server::trusting(&ours.pem(), &theirs, |peer, _| peer.serve());
-    let output = server
-        .agent(&["w-0", "true"])
-        .env("MUSTER_CONNECT_TIMEOUT", "1")
-        .output();
-    let (code, _, err) = told(&output.unwrap());
-    assert_eq!(code, Some(255));
+    let err = given_up(&server);
     assert!(
         err.contains("cannot make sure that it is the API server"),
         "{err}"

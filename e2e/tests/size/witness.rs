@@ -8,14 +8,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use e2e::api::{Hangup, collection};
+use e2e::api::{Hangup, METADATA_ONLY, collection};
 use e2e::api_fixture::{ApiFixture, SOON};
 use e2e::wait_for;
 use serde_json::Value;
 
 use super::fixture::SmallJob;
 
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// Two workers and the launcher.
 const PODS: usize = 3;
 
