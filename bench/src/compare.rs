@@ -39,14 +39,15 @@ pub(crate) struct Arguments {
     /// All sizes, five blocks: hours instead of minutes
     #[arg(long)]
     full: bool,
-    /// Measure only what these need, and keep nothing: `--only B6 --only B17`
+    /// Measure only what these need: `--only B6 --only B17`
     #[arg(long)]
     only: Vec<String>,
 }
 
-/// One kind of measurement, and the metrics that come from it.
+/// One kind of measurement. Each has a file of results of its own, so that what takes hours can be measured
+/// part by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Experiment {
+pub(crate) enum Experiment {
     Life,
     Burst,
     Crowd,
@@ -55,7 +56,23 @@ enum Experiment {
     Takeover,
 }
 
-const METRICS: [(Experiment, &[&str]); 6] = [
+impl Experiment {
+    /// Whose file of results this is, below `results/`.
+    pub(crate) fn file(self, extent: &str) -> String {
+        let name = match self {
+            Self::Life => "life",
+            Self::Burst => "burst",
+            Self::Crowd => "crowd",
+            Self::Standing => "standing",
+            Self::Restart => "restart",
+            Self::Takeover => "takeover",
+        };
+        format!("comparison-{extent}-{name}")
+    }
+}
+
+/// The metrics that come from each.
+pub(crate) const METRICS: [(Experiment, &[&str]); 6] = [
     (
         Experiment::Life,
         &["B1", "B3", "B5", "B6", "B7", "B8", "B10", "B21"],
@@ -140,34 +157,27 @@ const FULL: Extent = Extent {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let wanted = wanted(&arguments.only)?;
     let extent = if arguments.full { FULL } else { QUICK };
-    let machine = results::machine();
-    let begun = Instant::now();
     let rig = Rig::new()?;
-    let mut run = Run {
-        rig: &rig,
-        extent: &extent,
-        begun,
-        result: json!({
-            "date": results::today(),
-            "machine": machine,
-            "extent": extent.name,
-            "blocks": extent.blocks,
-            "versions": versions(&rig)?,
-        }),
-    };
-    for (experiment, _) in METRICS {
-        if wanted.contains(&experiment) {
-            run.experiment(experiment)?;
-        }
-    }
-    let mut result = run.result;
-    result["loadAtTheEnd"] = results::machine()["load"].take();
-    result["secs"] = begun.elapsed().as_secs().into();
-    if arguments.only.is_empty() {
-        results::write(&format!("comparison-{}", extent.name), &result)?;
-        page::write()?;
-    } else {
+    for experiment in wanted {
+        let mut run = Run {
+            rig: &rig,
+            extent: &extent,
+            begun: Instant::now(),
+            result: json!({
+                "date": results::today(),
+                "machine": results::machine(),
+                "extent": extent.name,
+                "versions": versions(&rig)?,
+            }),
+        };
+        run.experiment(experiment)?;
+        let mut result = run.result;
+        result["loadAtTheEnd"] = results::machine()["load"].take();
+        result["secs"] = run.begun.elapsed().as_secs().into();
         println!("{}", page::summary(&result));
+        // Whoever has no time for the next keeps this one.
+        results::write(&experiment.file(extent.name), &result)?;
+        page::write()?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 mod metrics;
 mod plot;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -12,16 +13,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::results;
+use crate::{compare, results};
 use metrics::{METRICS, Metric, Row, SIDES, Target};
 use plot::Line;
 
 const PAGE: &str = "docs/performance.md";
 /// The more thorough first.
-const SOURCES: [&str; 2] = ["comparison-full", "comparison-quick"];
+const EXTENTS: [&str; 2] = ["full", "quick"];
 const HEAD: &str =
     "| | L | muster | P1 | P0 | muster ÷ P1 | target | |\n|---|---|---|---|---|---|---|---|\n";
 const MUSTER: usize = 1;
+const MISSED: &str = "missed";
 
 /// Writes the page and its drawings.
 pub(crate) fn write() -> Result<()> {
@@ -40,11 +42,13 @@ pub(crate) fn write() -> Result<()> {
 
 /// What the page consists of: each file and its text.
 fn files() -> Result<Vec<(PathBuf, String)>> {
-    let Some((source, result)) = kept()? else {
+    let parts = kept()?;
+    if parts.is_empty() {
         return Ok(Vec::new());
-    };
+    }
+    let result = joined(&parts);
     let root = e2e::operator::repository();
-    let mut files = vec![(root.join(PAGE), page(&source, &result))];
+    let mut files = vec![(root.join(PAGE), page(&parts, &result))];
     for metric in METRICS.iter().filter(|metric| metric.drawn) {
         if let Some(svg) = drawing(metric, &result) {
             files.push((root.join("docs").join(file_of(metric)), svg));
@@ -53,46 +57,92 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// The results that the page is made of, and their name.
-fn kept() -> Result<Option<(String, Value)>> {
-    for name in SOURCES {
-        if let Some(result) = results::read(name)? {
-            return Ok(Some((name.to_owned(), result)));
+/// The results of one experiment.
+struct Part {
+    file: String,
+    metrics: &'static [&'static str],
+    result: Value,
+}
+
+/// The results that the page is made of.
+fn kept() -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for (experiment, metrics) in compare::METRICS {
+        for extent in EXTENTS {
+            let file = experiment.file(extent);
+            if let Some(result) = results::read(&file)? {
+                parts.push(Part {
+                    file,
+                    metrics,
+                    result,
+                });
+                break;
+            }
         }
     }
-    Ok(None)
+    Ok(parts)
+}
+
+/// All samples, list by list: two experiments have some in the same.
+fn joined(parts: &[Part]) -> Value {
+    let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let fields = parts
+        .iter()
+        .filter_map(|part| part.result.as_object())
+        .flatten();
+    for (name, value) in fields {
+        if let Some(samples) = value.as_array() {
+            lists.entry(name).or_default().extend_from_slice(samples);
+        }
+    }
+    serde_json::json!(lists)
 }
 
 fn file_of(metric: &Metric) -> String {
     format!("performance/{}.svg", metric.id.to_lowercase())
 }
 
-fn page(source: &str, result: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (machine, versions) = (&result["machine"], &result["versions"]);
-    let load = text(&machine["load"]);
-    let load = load.split(' ').next().unwrap_or_default();
+fn page(parts: &[Part], result: &Value) -> String {
+    let versions = &parts[0].result["versions"];
     let mega = |key: &str| versions[key].as_f64().unwrap_or_default() / 1e6;
     let mut page = INTRODUCTION
-        .replace("SOURCE", source)
-        .replace("DATE", &text(&result["date"]))
-        .replace("CORES", &machine["cores"].to_string())
-        .replace("KERNEL", &text(&machine["kernel"]))
-        .replace("LOAD", load)
-        .replace(
-            "MINUTES",
-            &(result["secs"].as_u64().unwrap_or_default() / 60).to_string(),
-        )
-        .replace("EXTENT", &text(&result["extent"]))
-        .replace("BLOCKS", &result["blocks"].to_string())
-        .replace("KUBERNETES", &text(&versions["kubernetes"]))
+        .replace("KUBERNETES", text(&versions["kubernetes"]))
         .replace("PEER_MB", &format!("{:.1}", mega("peerBytes")))
-        .replace("PEER", &text(&versions["peer"]))
+        .replace("PEER", text(&versions["peer"]))
         .replace("MUSTER_MB", &format!("{:.1}", mega("musterBytes")))
-        .replace("MUSTER", &text(&versions["muster"]));
+        .replace(
+            "PARTS",
+            parts.iter().map(provenance).collect::<String>().trim_end(),
+        );
     page += &summary(result);
     page += CLOSING;
     page
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// When, where and of what a part was measured.
+fn provenance(part: &Part) -> String {
+    let Part {
+        file,
+        metrics,
+        result,
+    } = part;
+    let machine = &result["machine"];
+    let load = text(&machine["load"]);
+    let load = load.split(' ').next().unwrap_or_default();
+    let minutes = result["secs"].as_u64().unwrap_or_default().div_ceil(60);
+    format!(
+        "| [{}](../bench/results/{file}.json) | {} | {} | {minutes} | {} | {} cores, Linux {}, load {load} |\n",
+        metrics.join(", "),
+        text(&result["date"]),
+        text(&result["extent"]),
+        text(&result["versions"]["muster"]),
+        machine["cores"],
+        text(&machine["kernel"]),
+    )
 }
 
 /// All tables of a result.
@@ -114,12 +164,16 @@ fn section(metric: &Metric, result: &Value) -> String {
         title,
         text,
         code,
+        missed,
         ..
     } = metric;
     let mut section =
         format!("\n### {id}: {title}\n\n{text} ([code](../bench/src/compare/{code}))\n\n{HEAD}");
     for row in &rows {
         section += &line(metric, row);
+    }
+    if !missed.is_empty() && rows.iter().any(|row| judged(metric, row).1 == MISSED) {
+        write!(section, "\n{missed}\n").expect("a string takes all that is written to it");
     }
     if drawing(metric, result).is_some() {
         write!(section, "\n![{title}]({})\n", file_of(metric))
@@ -222,7 +276,7 @@ fn judged(metric: &Metric, row: &Row) -> (String, &'static str) {
     let met = match limit {
         None => "",
         Some(limit) if (value <= limit && !is_least) || (value >= limit && is_least) => "met",
-        Some(_) => "missed",
+        Some(_) => MISSED,
     };
     (words, met)
 }
@@ -250,21 +304,24 @@ const INTRODUCTION: &str = "\
 # Performance
 
 This page compares muster with [Kubeflow's MPI operator](https://github.com/kubeflow/mpi-operator) on a real API server.
-`cargo xtask bench` writes it from [SOURCE.json](../bench/results/SOURCE.json), which has every sample; a
+`cargo xtask bench` writes it from [bench/results](../bench/results), which has every sample; a
 [test](../bench/src/page.rs) fails if the page says anything else.
 
 | column | |
 |---|---|
 | **L** | the floor: a client that only posts the job's pods, 32 requests in flight |
-| **muster** | muster as it is shipped, built from MUSTER; a program of MUSTER_MB MB |
+| **muster** | muster as it is shipped; a program of MUSTER_MB MB |
 | **P1** | Kubeflow's operator PEER from its published Go module, with its rate limits raised until they limit nothing; PEER_MB MB |
 | **P0** | the same program at the flags of its manifest: what its users have |
 
 Each cell has the median, and the least and the most in parentheses. The ratio has those of single blocks in parentheses.
 W is the number of workers of a job.
 
-Measured on DATE: the *EXTENT* run, BLOCKS blocks, MINUTES minutes, on CORES cores with Linux KERNEL, at a load of
-LOAD before it; Kubernetes KUBERNETES.
+Kubernetes is KUBERNETES. What was measured when, with a link to all samples, and the load of the machine before it:
+
+| | date | run | minutes | muster | machine |
+|---|---|---|---|---|---|
+PARTS
 
 ## Results
 ";
@@ -296,10 +353,11 @@ processors, and times say less about large clusters than counts and processor ti
 ```
 cargo xtask bench                  quick: a quarter of an hour
 cargo xtask bench --full           all sizes, five blocks: hours
-cargo xtask bench --only B6        prints what is measured with B6, and keeps nothing
+cargo xtask bench --full --only B6 only what is measured with B6
 ```
 
-It needs root, Debian and Go, as `make test` does, and a machine that does nothing else. It ends all that it started, also if
+Each part that is measured replaces its results of before, and this page is written again. A full part is shown rather than a
+quick one. It needs root, Debian and Go, as `make test` does, and a machine that does nothing else. It ends all that it started, also if
 it is interrupted. `cargo run -p bench -- page` writes this page again from the kept results.
 
 ## What is not measured

@@ -59,6 +59,11 @@ impl Request {
         self.resource == "leases"
     }
 
+    /// It asked which APIs there are, not for an object.
+    pub fn is_discovery(&self) -> bool {
+        self.resource.is_empty()
+    }
+
     fn of_line(line: &str) -> Result<Self> {
         let entry: Value = serde_json::from_str(line).context("a line that is no JSON")?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// All sizes and five blocks: hours
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// One metric, such as B6; its numbers are printed and not kept
+    /// Only what is measured with this metric, such as B6
     #[arg(long)]
     only: Vec<String>,
 }

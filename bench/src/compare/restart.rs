@@ -63,14 +63,15 @@ pub(super) fn sample(rig: &Rig, side: Side, crowd: Crowd) -> Result<Value> {
     Ok(sample)
 }
 
-/// What a user asked for since, once it asks for nothing more; the election goes on.
+/// What a user asked for since, once it asks for nothing more. The election goes on, and so does the
+/// search for APIs that are not installed.
 pub(super) fn at_rest(audit: &Audit, user: &str) -> Result<Vec<Request>> {
     let begun = Instant::now();
     let mut last = (0, Instant::now());
     while begun.elapsed() < REST_MAX {
         thread::sleep(LOOK);
         let mut requests = audit.requests_of(user)?;
-        requests.retain(|request| !request.is_election());
+        requests.retain(|request| !request.is_election() && !request.is_discovery());
         if requests.len() > last.0 {
             last = (requests.len(), Instant::now());
         } else if last.0 > 0 && last.1.elapsed() > REST {

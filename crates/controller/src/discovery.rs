@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use crate::api::Api;
 use crate::backoff::doubled;
 
-/// Between two requests: short at first, because new RBAC rules take a moment to apply, then doubling.
+/// Between two requests: short at first, because new RBAC rules take a moment to apply, then four times as
+/// long each time.
 const FIRST: Duration = Duration::from_secs(1);
 const MAX: Duration = Duration::from_secs(120);
 
@@ -48,7 +49,7 @@ impl Discovery {
             self.0.send_replace(Seen { groups });
             let next = doubled(wait, FIRST, MAX);
             tokio::time::sleep(next).await;
-            wait = Some(next);
+            wait = Some(doubled(Some(next), FIRST, MAX));
         }
     }
 }
