@@ -291,7 +291,7 @@ impl Cache {
         if let Some(entry) = gone.filter(|entry| !entry.delete_requested)
             && let Some(owner) = &entry.child.owner
         {
-            self.memory.invalidate_key(&owner.uid);
+            self.memory.object_vanished(&owner.uid);
         }
         let jobs = [freed, left, changed_job].into_iter().flatten();
         for job in jobs.filter(|job| self.jobs.has(job)) {

@@ -50,7 +50,7 @@ pub(crate) struct JobMemory {
     pub(crate) written: Option<Arc<UserJob>>,
     /// When we wrote it.
     pub(crate) written_at: Option<Instant>,
-    /// The API server has another version of the job than this one, or another job, or none.
+    /// The API server may have another version of the job than this one, or another job, or none.
     pub(crate) outdated: Option<u64>,
     /// Our last status write, if its answer was lost.
     pub(crate) unanswered: Option<UnansweredWrite>,
@@ -174,11 +174,15 @@ impl Memory {
         lock(&self.changed).remove(job);
     }
 
-    /// Somebody else deleted an object of the job, and maybe the key Secret, too.
-    pub(crate) fn invalidate_key(&self, uid: &str) {
-        if let Some(job) = lock(&self.jobs).get_mut(uid)
-            && job.key == KeySecret::Exists
-        {
+    /// Somebody else deleted an object of the job, and maybe the key Secret, too. Maybe it was the
+    /// garbage collector, because the job itself is gone.
+    pub(crate) fn object_vanished(&self, uid: &str) {
+        let mut jobs = lock(&self.jobs);
+        let Some(job) = jobs.get_mut(uid) else {
+            return;
+        };
+        job.outdated = Some(u64::MAX);
+        if job.key == KeySecret::Exists {
             job.key = KeySecret::Doubtful;
         }
     }

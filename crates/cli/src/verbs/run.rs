@@ -36,14 +36,15 @@ pub(crate) async fn run(global: &Global, args: &RunArgs) -> Result<u8> {
         require_program(&job)?;
     }
     require_agent(&job)?;
+    let uses_ssh = transport(&job) == Transport::Ssh.as_str();
+    let settings = runner_settings(&args.local_args, uses_ssh)?;
     let run = Run::begin()?;
     // A directory that cannot be written to is better known now than when the job is over.
     run.record(&Record::of(Objects {
         jobs: vec![job.clone()],
         ..Objects::default()
     }))?;
-    let uses_ssh = transport(&job) == Transport::Ssh.as_str();
-    let settings = runner_settings(&run, &args.local_args, uses_ssh)?;
+    let settings = settings(&run);
     print_summary(global, &manifest, &job, &settings);
     print_changes(global, &added);
     let output = OutputWriter::open(args.output.is_some());
@@ -346,7 +347,11 @@ fn install_advice(program: &str) -> &'static str {
     }
 }
 
-pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> Result<Settings> {
+/// What the flags say. A run begins, and is recorded, only once they are right.
+pub(crate) fn runner_settings(
+    local_args: &LocalArgs,
+    sshd: bool,
+) -> Result<impl FnOnce(&Run) -> Settings> {
     let (isolation, refusal) = host::isolation()?;
     if isolation == Isolation::Bare {
         out::note(&format!(
@@ -380,15 +385,18 @@ pub(crate) fn runner_settings(run: &Run, local_args: &LocalArgs, sshd: bool) -> 
             }
         }
     }
-    Ok(Settings {
+    let binary = host::binary()?;
+    let mounts = mounts(&local_args.mounts)?;
+    let isolated = is_isolated(local_args, isolation, sshd)?;
+    Ok(move |run: &Run| Settings {
         directory: run.directory.clone(),
-        binary: host::binary()?,
+        binary,
         agent: host::agent(),
         isolation,
         root,
-        mounts: mounts(&local_args.mounts)?,
+        mounts,
         variables,
-        isolated: is_isolated(local_args, isolation, sshd)?,
+        isolated,
         seed: std::process::id(),
     })
 }

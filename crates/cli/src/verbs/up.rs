@@ -91,7 +91,7 @@ async fn serve(args: &UpArgs) -> Result<u8> {
         let _ = fs::remove_dir_all(run.directory.join(leftover));
     }
     let server = ApiServer::bind(args.port).await?;
-    let settings = runner_settings(&run, &args.local_args, false)?;
+    let settings = runner_settings(&args.local_args, false)?(&run);
     // As `kubectl apply -f deploy/muster.yaml` has it: the others' would take the short name `mpijob`
     // away, and can be applied like anywhere else.
     let installed = |definition: &&Value| {

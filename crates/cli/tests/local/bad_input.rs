@@ -144,6 +144,8 @@ fn wrong_arguments_exit_with_2_whatever_the_command() {
             run.stderr
         );
     }
+    let recorded = world.run(&["get", "--local", "-o", "name"]);
+    assert_eq!(recorded.stdout, "", "what never began is not recorded");
 }
 
 #[test]

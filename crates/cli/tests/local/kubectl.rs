@@ -130,6 +130,27 @@ fn a_suspended_job_is_resumed_and_the_same_verbs_work() {
 }
 
 #[test]
+fn submit_follows_the_job_in_the_namespace_of_its_file() {
+    let up = Up::start("namespace");
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: lab\n";
+    up.ok(&["apply", "-f", &up.world.file("lab.yaml", namespace)]);
+    let text = hello(2, 1, "hostname").replace("metadata:\n", "metadata:\n  namespace: lab\n");
+    let file = up.world.file("job.yaml", &text);
+    let other = up
+        .world
+        .run(&["submit", "--local", "--namespace", "other", &file]);
+    assert_eq!(other.code, 2, "{}", other.stderr);
+    assert!(
+        other.stderr.contains("metadata.namespace lab"),
+        "{}",
+        other.stderr
+    );
+    let submit = up.world.run(&["submit", "--local", "--wait", &file]);
+    assert_eq!(submit.code, 0, "{}", submit.stderr);
+    up.down();
+}
+
+#[test]
 fn nobody_without_the_token_gets_anything() {
     use std::os::unix::fs::PermissionsExt as _;
     let up = Up::start("token");
