@@ -32,11 +32,13 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 /// No answer takes longer, except a watch.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A way to talk to the API server as the cluster's administrator.
+/// A way to talk to the API server as the cluster's administrator, or as somebody else by their leave.
 #[derive(Debug)]
 pub struct Api {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Whose rights count, if not the administrator's.
+    user: Option<String>,
     administrator: Arc<ClientConfig>,
     nobody: Arc<ClientConfig>,
     idle: Mutex<Vec<(Instant, BufReader<Connection>)>>,
@@ -97,10 +99,22 @@ impl Api {
         let key = PrivateKeyDer::from_pem_file(file(&user["client-key"])?)?;
         Ok(Self {
             address,
+            user: None,
             administrator: Arc::new(builder()?.with_client_auth_cert(chain, key)?),
             nobody: Arc::new(builder()?.with_no_client_auth()),
             idle: Mutex::default(),
         })
+    }
+
+    /// The same with the rights, and the share of the API server, of a user.
+    pub fn acting_as(&self, user: &str) -> Self {
+        Self {
+            address: self.address,
+            user: Some(user.to_owned()),
+            administrator: Arc::clone(&self.administrator),
+            nobody: Arc::clone(&self.nobody),
+            idle: Mutex::default(),
+        }
     }
 
     /// A connection of somebody who says in each request who they are.
@@ -179,8 +193,10 @@ impl Api {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
+        let user = self.user.as_ref();
+        let user = user.map_or_else(String::new, |user| format!("Impersonate-User: {user}\r\n"));
         format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n{user}\
              Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n",
             self.address,
         )

@@ -239,7 +239,17 @@ impl ApiFixture {
         things: &[T],
         each: impl Fn(&T) -> Result<()> + Sync,
     ) -> Result<()> {
-        let share = things.len().div_ceil(HANDS).max(1);
+        self.with_hands(HANDS, things, each)
+    }
+
+    /// The same, so many at a time.
+    pub fn with_hands<T: Sync>(
+        &self,
+        hands: usize,
+        things: &[T],
+        each: impl Fn(&T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let share = things.len().div_ceil(hands).max(1);
         thread::scope(|scope| {
             let shares = things.chunks(share);
             let hands: Vec<_> = shares

@@ -87,12 +87,27 @@ impl Rig {
         Ok(Tenant { fixture, kubelet })
     }
 
-    /// Makes a tenant whose pods never start.
+    /// Makes a tenant whose pods never start: a user who may edit what is in their namespace.
     pub(crate) fn tenant_without_kubelet(&self, words: &str) -> Result<ApiFixture> {
+        let namespace = new_namespace(&self.api, words)?;
+        let binding = json!({
+            "metadata": {"name": "edit"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": namespace,
+            }],
+        });
+        self.api
+            .create(&collection(&namespace, "rolebindings"), &binding)?;
+        let api = Arc::new(self.api.acting_as(&namespace));
+        let jobs = collection(&namespace, "mpijobs");
+        wait_for("the user to have their rights", SOON, || {
+            Ok(api.list(&jobs).is_ok().then_some(()))
+        })?;
         Ok(ApiFixture {
             cluster: self.cluster.clone(),
-            api: self.api.clone(),
-            namespace: new_namespace(&self.api, words)?,
+            api,
+            namespace,
             account: self.account.clone(),
         })
     }
