@@ -28,6 +28,16 @@ pub const ASKED_KEY: &str = "asked";
 pub const RANKS_PER_HOST_KEY: &str = "ranksPerHost";
 /// Key of [`AgentReport::lost`].
 pub const LOST_KEY: &str = "lost";
+/// Key of [`AgentReport::attempts`].
+pub const ATTEMPTS_KEY: &str = "attempts";
+/// Key of [`AgentReport::earlier`].
+pub const EARLIER_KEY: &str = "earlier";
+/// Key of [`EndedAttempt::number`].
+pub const ATTEMPT_KEY: &str = "attempt";
+/// Key of [`EndedAttempt::reason`].
+pub const REASON_KEY: &str = "reason";
+/// Key of [`EndedAttempt::seconds`].
+pub const SECONDS_KEY: &str = "seconds";
 /// Key of [`AgentReport::message`].
 pub const MESSAGE_KEY: &str = "message";
 
@@ -35,6 +45,18 @@ pub const MESSAGE_KEY: &str = "message";
 const LISTED_MAX: usize = 16;
 /// Longest host name that DNS knows; a list of names stays within the line.
 const NAME_BYTES_MAX: usize = 64;
+
+/// Attempts before the last one that a report lists.
+pub const EARLIER_MAX: usize = 5;
+
+/// Reasons for which the agent can restart a run in place: all that it can tell by itself and that may
+/// be over at the next attempt.
+pub const RESTARTABLE: [Reason; 4] = [
+    Reason::CommandFailed,
+    Reason::RankKilled,
+    Reason::WorkerLost,
+    Reason::Unreachable,
+];
 
 vocabulary! {
     /// How a run ended.
@@ -75,8 +97,23 @@ pub struct AgentReport {
     pub ranks_per_host: BTreeMap<String, u32>,
     /// Workers that were lost or could not be called.
     pub lost: Vec<String>,
+    /// How often the command was started; the rest of the report is about the last time.
+    pub attempts: u32,
+    /// How the attempts before ended: the last [`EARLIER_MAX`] of them.
+    pub earlier: Vec<EndedAttempt>,
     /// One sentence for people.
     pub message: String,
+}
+
+/// An attempt that was followed by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedAttempt {
+    /// Which one, from 1.
+    pub number: u32,
+    /// Why it ended: one of [`RESTARTABLE`].
+    pub reason: Reason,
+    /// How long it lasted.
+    pub seconds: u64,
 }
 
 impl AgentReport {
@@ -90,8 +127,20 @@ impl AgentReport {
             asked: None,
             ranks_per_host: BTreeMap::new(),
             lost: Vec::new(),
+            attempts: 1,
+            earlier: Vec::new(),
             message,
         }
+    }
+
+    /// The reason for which the run may be restarted in place. None for a run that was told to stop, or
+    /// that would end the same way again.
+    pub fn restart_reason(&self) -> Option<Reason> {
+        let reason = match self.verdict {
+            RunVerdict::Failed => self.reason().or(Some(Reason::CommandFailed)),
+            _ => self.reason(),
+        };
+        reason.filter(|reason| RESTARTABLE.contains(reason))
     }
 
     /// The reason that it stands for; none when the agent knows no more than the container's exit code.
@@ -137,10 +186,41 @@ impl AgentReport {
             format!("{{{}}}", joined(ranks)),
         );
         put(&mut line, LOST_KEY, format!("[{}]", joined(lost)));
+        if self.attempts > 1 {
+            put(&mut line, ATTEMPTS_KEY, self.attempts);
+            let earlier = self.earlier.iter().rev().take(EARLIER_MAX).rev();
+            let earlier = joined(earlier.map(EndedAttempt::to_json));
+            put(&mut line, EARLIER_KEY, format!("[{earlier}]"));
+        }
         let around = format!(",\"{MESSAGE_KEY}\":\"\"}}\n").len();
         let room = TERMINATION_BYTES_MAX.saturating_sub(line.len() + around);
         put(&mut line, MESSAGE_KEY, quoted_within(&self.message, room));
         line + "}\n"
+    }
+}
+
+/// How the line begins that separates an attempt from the one before in the launcher's log; why that one
+/// ended follows.
+pub fn attempt_line(number: u32, most: u32) -> String {
+    format!("{ATTEMPT_LINE}{number} of at most {most}: ")
+}
+
+/// The attempt that begins with a line of the launcher's log, if one does.
+pub fn begun_attempt(line: &str) -> Option<u32> {
+    let (number, rest) = line.strip_prefix(ATTEMPT_LINE)?.split_once(' ')?;
+    rest.starts_with("of at most ").then_some(())?;
+    number.parse().ok()
+}
+
+const ATTEMPT_LINE: &str = "muster-agent: attempt ";
+
+impl EndedAttempt {
+    fn to_json(&self) -> String {
+        let mut object = String::from("{");
+        put(&mut object, ATTEMPT_KEY, self.number);
+        put(&mut object, REASON_KEY, quoted(self.reason.as_str()));
+        put(&mut object, SECONDS_KEY, self.seconds);
+        object + "}"
     }
 }
 
@@ -187,14 +267,13 @@ mod tests {
     #[test]
     fn it_is_one_line_of_json() {
         let report = AgentReport {
-            verdict: RunVerdict::WorkerLost,
-            exit: 119,
             signal: Some(9),
             hosts: 2,
             asked: Some(3),
             ranks_per_host: [("w0".into(), 2), ("w1".into(), 1)].into(),
             lost: vec!["w1".into()],
             message: "lost w1: \"nothing\" was heard\n\u{1}".into(),
+            ..AgentReport::new(RunVerdict::WorkerLost, 119, String::new())
         };
         assert_eq!(
             report.to_json(),
@@ -205,6 +284,69 @@ mod tests {
                 "\n"
             )
         );
+    }
+
+    #[test]
+    fn attempts_are_listed_only_where_there_were_several() {
+        let attempt = |number| EndedAttempt {
+            number,
+            reason: Reason::RankKilled,
+            seconds: 60,
+        };
+        let report = AgentReport {
+            attempts: 8,
+            earlier: (1..8).map(attempt).collect(),
+            ..AgentReport::new(RunVerdict::Succeeded, 0, String::new())
+        };
+        let line = report.to_json();
+        assert!(
+            line.contains(r#""attempts":8,"earlier":[{"attempt":3,"#),
+            "{line}"
+        );
+        assert!(
+            line.contains(r#"{"attempt":7,"reason":"RankKilled","seconds":60}],"message""#),
+            "{line}"
+        );
+        let once = AgentReport::new(RunVerdict::Succeeded, 0, String::new());
+        assert!(!once.to_json().contains("attempt"));
+    }
+
+    #[test]
+    fn lines_that_separate_attempts_are_recognised() {
+        let line = format!("{}RankKilled: rank 1", attempt_line(12, 14));
+        assert_eq!(begun_attempt(&line), Some(12));
+        for other in [
+            "attempt 2",
+            "muster-agent: attempt 2 was good",
+            "muster-agent: hi",
+        ] {
+            assert_eq!(begun_attempt(other), None, "{other}");
+        }
+    }
+
+    /// What another attempt cannot change is not restarted.
+    #[test]
+    fn what_may_be_over_at_the_next_attempt_is_restartable() {
+        use RunVerdict::{
+            Failed, GateDeadline, RankFailed, RanksNotDistributed, Stopped, Succeeded, WorkerLost,
+            WorkerUnreachable,
+        };
+        for (verdict, exit, reason) in [
+            (Succeeded, 0, None),
+            (Failed, 3, Some(Reason::CommandFailed)),
+            (Failed, 137, Some(Reason::RankKilled)),
+            (Failed, NOT_FOUND, None),
+            (RankFailed, 3, Some(Reason::CommandFailed)),
+            (RankFailed, 137, Some(Reason::RankKilled)),
+            (WorkerLost, 119, Some(Reason::WorkerLost)),
+            (WorkerUnreachable, 119, Some(Reason::Unreachable)),
+            (RanksNotDistributed, 118, None),
+            (Stopped, 143, None),
+            (GateDeadline, 117, None),
+        ] {
+            let report = AgentReport::new(verdict, exit, String::new());
+            assert_eq!(report.restart_reason(), reason, "{verdict:?} {exit}");
+        }
     }
 
     #[test]

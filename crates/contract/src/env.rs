@@ -1,6 +1,7 @@
 //! Environment variables and their defaults. What a variable's value means is in its comment.
 
-/// Prefix of muster's own variables: never sent to a worker, never given to ranks.
+/// Prefix of muster's own variables: never sent to a worker, never given to ranks, except
+/// [`OF_ATTEMPT`].
 pub const PREFIX: &str = "MUSTER_";
 
 /// In the first container of every pod: `launcher` or `worker`, as Kubeflow's users know it.
@@ -68,6 +69,22 @@ pub const RANK_WATCH: &str = "MUSTER_RANK_WATCH";
 /// Value that turns [`CENSUS`] or [`RANK_WATCH`] off, in any case of letters.
 pub const OFF: &str = "Off";
 
+/// How often `exec` may start the command again after it failed, without another pod. If it is not set,
+/// `exec` starts the command once, and sets none of [`OF_ATTEMPT`].
+pub const RESTARTS: &str = "MUSTER_RESTARTS";
+/// Reasons, separated by commas, for which `exec` starts the command again; default
+/// [`crate::agent_report::RESTARTABLE`].
+pub const RESTART_ON: &str = "MUSTER_RESTART_ON";
+/// Seconds after which an attempt counts as good, so that all of [`RESTARTS`] are left again; default
+/// never.
+pub const RESTART_RESET: &str = "MUSTER_RESTART_RESET";
+/// For the command and its ranks: which attempt this is, from 1.
+pub const ATTEMPT: &str = "MUSTER_ATTEMPT";
+/// For the command and its ranks: the reason why the attempt before ended. Not set in the first one.
+pub const RESTART_REASON: &str = "MUSTER_RESTART_REASON";
+/// Those of our variables that a program may read.
+pub const OF_ATTEMPT: [&str; 2] = [ATTEMPT, RESTART_REASON];
+
 /// Directory in which shims record how their sessions ended, for `exec`.
 pub const RUN_DIR: &str = "MUSTER_RUN_DIR";
 /// Where `gate`, `exec` and `sidecar` write their termination message; default
@@ -90,7 +107,8 @@ pub const HOST_NAME: &str = "MUSTER_HOST_NAME";
 pub const SESSION_MARK: &str = "MUSTER_SESSION";
 /// Release of the kernel to assume; for tests of what the agent does on older kernels.
 pub const KERNEL_RELEASE: &str = "MUSTER_KERNEL_RELEASE";
-/// Marks every process of the launcher's tree.
+/// Marks every process of the launcher's tree. Each attempt has its own mark. Shims send it to the workers
+/// of a job that can be restarted, so that a worker can tell the attempts apart.
 pub const EXEC_MARK: &str = "MUSTER_EXEC";
 
 /// Directory of the command-line tool's own state; default below the user's.

@@ -1,14 +1,19 @@
 //! `spec.muster`: settings of muster itself, the same in every API. Reads and checks them; their defaults
 //! are in the dialects.
 
-use planner::job::{GangChoice, Login, Placement};
+mod recovery;
+
+use planner::job::{GangChoice, Login, Placement, Recovery};
 use planner::site::{GangApi, Transport};
 
+use self::recovery::{REASONS, RecoveryFields};
 use crate::FieldError;
 use crate::definition::Rule;
 use crate::field::Literal::EmptyObject;
 use crate::field::{BOOLEAN, Field, INT32, INT64, OBJECT, Shape, TEXT, fields};
 use crate::reader::{Place, Reader};
+
+pub(crate) use self::recovery::check_job;
 
 const ON: &str = "On";
 const OFF: &str = "Off";
@@ -24,6 +29,13 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "Who places all pods of the job at once, or none of them. None: nobody. Auto: the first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves, or nobody. Native: Kubernetes 1.37 or newer with the feature gate GenericWorkload. Volcano, SchedulerPlugins, T9k: that scheduler. If not set, what the operator's flag --gang-scheduling names.";
     Honoured "spec.muster.placement": TEXT.one_of(&PLACEMENTS), r#""Spread""#
         => "On which nodes the workers go, and the launcher if it takes ranks. OnePerNode: never two on one node. Pack: on few nodes, if there is room. Spread: on many nodes, as evenly as there is room. If not set, the scheduler decides. Adds to the affinity of the templates.";
+    "spec.muster.recovery": OBJECT => "When muster starts a program that failed again in the pods that it has: it ends every rank, waits until all of them are gone, and runs the launcher's command again. Never if not set. Needs transport Agent, and a launcher whose template has a command.";
+    Honoured "spec.muster.recovery.restarts": INT32.at_least(0).required(), "3"
+        => "How often the program is started again at most.";
+    Honoured "spec.muster.recovery.on": REASONS, r#"["RankKilled", "WorkerLost"]"#
+        => "The reasons for which it is: RankKilled, CommandFailed, WorkerLost, Unreachable. All of them if not set.";
+    Honoured "spec.muster.recovery.resetAfterSeconds": INT64.at_least(1), "600"
+        => "When the program has run for this many seconds, all restarts are left again. They never are if not set.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#
@@ -64,6 +76,8 @@ pub struct Muster {
     pub gang: String,
     /// `placement`: on which nodes the hosts go.
     pub placement: String,
+    /// `recovery`: when the program is started again in place.
+    pub recovery: Option<RecoveryFields>,
     /// `census`: whether hosts are counted at the end.
     pub census: String,
     /// `networkPolicy`: whether only the job's own pods may connect to its pods.
@@ -121,6 +135,11 @@ impl Muster {
         }
     }
 
+    /// When the program is started again in place.
+    pub(crate) fn recovery(&self) -> Option<Recovery> {
+        self.recovery.as_ref().map(RecoveryFields::recovery)
+    }
+
     /// How long the job may take until its program starts.
     pub(crate) fn startup_secs(&self) -> Option<u64> {
         within(self.startup_timeout_seconds)
@@ -137,6 +156,7 @@ pub(crate) fn read(reader: &mut Reader, spec: &Place<'_>) -> Muster {
         gate: reader.string(&place.field("gate")),
         gang: reader.string(&place.field("gang")),
         placement: reader.string(&place.field("placement")),
+        recovery: recovery::read(reader, &place),
         census: reader.string(&place.field("census")),
         network_policy: reader.string(&place.field("networkPolicy")),
         ssh_port: reader.int32(&place.field("sshPort")),
@@ -167,6 +187,9 @@ pub(crate) fn check(muster: &Muster, errors: &mut Vec<FieldError>) {
         let detail = "must be between 1 and 65535, inclusive";
         let path = "spec.muster.sshPort";
         errors.push(FieldError::invalid(path, &port.into(), detail));
+    }
+    if let Some(recovery) = &muster.recovery {
+        recovery::check(recovery, errors);
     }
     if let Some(secs) = muster.startup_timeout_seconds.filter(|secs| *secs < 1) {
         let detail = "must be greater than or equal to 1";

@@ -72,11 +72,24 @@ fn every_field_that_a_crd_accepts_is_listed_and_no_other() {
     }
 }
 
-fn kubeflow() -> Value {
+/// A job of Kubeflow in which this field can make a difference.
+fn kubeflow(path: &str) -> Value {
     let template = json!({"spec": {"containers": [
         {"name": "mpi", "image": "a"}, {"name": "other", "image": "a"}]}});
-    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {"mpiReplicaSpecs": {
-        "Launcher": {"template": template}, "Worker": {"replicas": 2, "template": template}}}})
+    let mut job = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template},
+            "Worker": {"replicas": 2, "template": template}}}});
+    if path.contains(".recovery") {
+        let launcher = &mut job["spec"]["mpiReplicaSpecs"]["Launcher"];
+        launcher["template"]["spec"]["containers"][0]["command"] = json!(["mpirun"]);
+        job["spec"]["muster"] = recovering();
+    }
+    job
+}
+
+/// What a job needs that may be restarted.
+fn recovering() -> Value {
+    json!({"transport": "Agent", "recovery": {"restarts": 1}})
 }
 
 /// A job of T9k in which this field can make a difference.
@@ -102,6 +115,9 @@ fn t9k(path: &str) -> Value {
             replicas.insert(0, launcher);
         }
         job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": replicas});
+    }
+    if path.contains(".recovery") {
+        job["spec"]["muster"] = recovering();
     }
     if path.contains("t9kScheduler.priority") {
         job["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "q"}});
@@ -179,7 +195,7 @@ fn every_field_is_handled_as_listed() {
     for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
         for (field, handling) in fields(dialect) {
             let base = match dialect.name {
-                "v2beta1" | "v1" => kubeflow(),
+                "v2beta1" | "v1" => kubeflow(field.path),
                 "t9k" => t9k(field.path),
                 "bdap" => bdap(),
                 "openmpi" => openmpi(),

@@ -48,6 +48,7 @@ fn printed(job: &Job) -> String {
         lifecycle,
         isolated,
         placement,
+        recovery,
         gang,
         reports_pods,
     } = job;
@@ -67,6 +68,9 @@ fn printed(job: &Job) -> String {
 launcher {kind:?} {start:?} host {host:?}
 "
     );
+    if let Some(recovery) = recovery {
+        out += &format!("{recovery:?}\n");
+    }
     out += &role(launcher);
     match workers {
         Workers::Pods(WorkerPods {

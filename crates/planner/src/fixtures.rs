@@ -73,6 +73,7 @@ pub fn job(name: &str) -> Job {
         },
         isolated: false,
         placement: Placement::Anywhere,
+        recovery: None,
         gang: Gang::default(),
         reports_pods: false,
     }
@@ -301,6 +302,7 @@ pub fn pod(name: &str) -> Pod {
         restarts: 0,
         finished_at: None,
         exit: None,
+        recovered: None,
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use contract::Reason;
+pub use contract::agent_report::RESTARTABLE;
 pub use contract::mpi::Mpi;
 use serde_json::Value;
 
@@ -58,6 +60,9 @@ pub struct Job {
     pub isolated: bool,
     /// On which nodes its hosts go.
     pub placement: Placement,
+    /// When its program is started again in the pods that it has; never, if absent. Only the agent can do
+    /// that, under which the launcher's command must run.
+    pub recovery: Option<Recovery>,
     /// What a gang scheduler is told; used only where there is one.
     pub gang: Gang,
     /// The status lists every pod.
@@ -129,6 +134,17 @@ pub enum Placement {
     Pack,
     /// On many nodes, as evenly as there is room.
     Spread,
+}
+
+/// When a program that failed is started again in the pods that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// How often at most.
+    pub restarts: u32,
+    /// For which of [`RESTARTABLE`]; never empty.
+    pub on: Vec<Reason>,
+    /// After an attempt of this length, all restarts are left again.
+    pub reset_secs: Option<u64>,
 }
 
 /// Who places the pods of a job together.

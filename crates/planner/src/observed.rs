@@ -332,6 +332,8 @@ pub struct Pod {
     pub finished_at: Option<Timestamp>,
     /// How its first failed container ended; in a pod that goes on, before it was started again.
     pub exit: Option<Exit>,
+    /// What the agent says of a command that succeeded, but not at its first attempt in this pod.
+    pub recovered: Option<String>,
 }
 
 impl Pod {

@@ -250,14 +250,12 @@ impl Census {
             _ => None,
         };
         AgentReport {
-            verdict,
-            exit,
             signal,
             hosts,
             asked: self.asked,
             ranks_per_host: self.ranks_per_host(),
             lost: judged_by.lost_hosts(verdict, trouble.as_ref()),
-            message,
+            ..AgentReport::new(verdict, exit, message)
         }
     }
 

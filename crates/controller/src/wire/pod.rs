@@ -5,8 +5,8 @@
 use contract::labels;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as StoredTime;
-use planner::Fingerprint;
 use planner::observed::{self, Exit, PodPhase, Waiting};
+use planner::{Fingerprint, read_agent_report};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -162,6 +162,7 @@ struct More {
     message: String,
     finished_at: Option<Timestamp>,
     exit: Option<Exit>,
+    recovered: Option<String>,
 }
 
 impl Condition {
@@ -178,7 +179,9 @@ impl PodFacts {
             let waiting = waiting.map_or(0, |wait| wait.reason.len() + wait.message.len());
             let exit = more.exit.as_ref();
             let exit = exit.map_or(0, |exit| exit.reason.len() + exit.message.len());
-            size_of::<More>() + waiting + exit + more.reason.len() + more.message.len()
+            let recovered = more.recovered.as_ref().map_or(0, String::len);
+            let own = more.reason.len() + more.message.len();
+            size_of::<More>() + waiting + exit + recovered + own
         });
         self.node.len() + self.address.len() + more
     }
@@ -191,6 +194,7 @@ impl PodFacts {
             message,
             finished_at,
             exit,
+            recovered,
         } = self.more.as_deref().cloned().unwrap_or_default();
         observed::Pod {
             name: child.key.name.as_ref().to_owned(),
@@ -217,6 +221,7 @@ impl PodFacts {
             restarts: self.restarts,
             finished_at,
             exit,
+            recovered,
         }
     }
 }
@@ -266,6 +271,7 @@ fn more(status: PodStatus) -> Option<Box<More>> {
         waiting: waiting(&status),
         finished_at: ends.map(|time| time.0).max(),
         exit: exit(&status),
+        recovered: recovered(&status),
         reason: status.reason.unwrap_or_default().0,
         message: status.message.unwrap_or_default().0,
     };
@@ -335,6 +341,16 @@ fn exit(status: &PodStatus) -> Option<Exit> {
         code: end.exit_code,
         reason: end.reason.clone().unwrap_or_default().0,
         message: end.message.clone().unwrap_or_default().0,
+    })
+}
+
+/// What the agent says of a command that succeeded after it had been started again in its container. Of
+/// all others it need not be kept.
+fn recovered(status: &PodStatus) -> Option<String> {
+    let mut succeeded = ended(status).filter(|(_, end)| end.exit_code == 0);
+    succeeded.find_map(|(_, end)| {
+        let report = read_agent_report(end.message.as_ref()?.as_str())?;
+        (report.attempts > 1).then_some(report.message)
     })
 }
 

@@ -132,6 +132,25 @@ fn the_first_failure_in_time_is_the_exit_and_the_last_end_is_the_end() {
 }
 
 #[test]
+fn of_a_success_only_that_it_took_several_attempts_is_kept() {
+    let recovered = |code: u8, report: &str| {
+        let end = json!({"exitCode": code, "message": report});
+        let status = json!({"containerStatuses": [{"name": "m", "state": {"terminated": end}}]});
+        pod(&json!({}), &status).1.recovered
+    };
+    let report = |attempts: u32| {
+        let report = json!({"muster": 1, "verdict": "Succeeded", "exit": 0, "attempts": attempts,
+            "message": "attempt 2 succeeded"});
+        format!("{report}\n")
+    };
+    let words = Some("attempt 2 succeeded".to_owned());
+    assert_eq!(recovered(0, &report(2)), words);
+    assert_eq!(recovered(0, &report(1)), None);
+    assert_eq!(recovered(0, "done"), None);
+    assert_eq!(recovered(3, &report(2)), None);
+}
+
+#[test]
 fn c15_a_pod_that_ended_after_it_was_told_to_was_stopped() {
     let status = |at: &str| {
         let end = json!({"exitCode": 0, "finishedAt": format!("2026-01-01T00:00:{at}Z")});

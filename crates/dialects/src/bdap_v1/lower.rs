@@ -129,6 +129,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
         },
         isolated: false,
         placement: Placement::Anywhere,
+        recovery: None,
         gang: Gang::default(),
         reports_pods: true,
     }

@@ -12,7 +12,7 @@ use super::checks::WAIT_FOR_WORKERS;
 use super::wire::{self, LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 use super::{API_VERSION, KIND};
 use crate::FieldError;
-use crate::muster_fields::within;
+use crate::muster_fields::{self, within};
 
 /// What a program's command line holds when it asks for hosts while it runs.
 const DISCOVERY: &str = contract::files::DISCOVER_HOSTS;
@@ -51,7 +51,7 @@ impl Version {
             launcher: replicas.remove(LAUNCHER).unwrap_or_default(),
             worker: replicas.remove(WORKER).unwrap_or_default(),
         };
-        Ok((self.hub)(&job, replicas))
+        muster_fields::check_job((self.hub)(&job, replicas))
     }
 }
 

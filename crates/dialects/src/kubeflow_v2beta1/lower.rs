@@ -102,6 +102,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         gang: hub::gang(job),
         isolated: spec.muster.is_isolated(),
         placement: spec.muster.placement(),
+        recovery: spec.muster.recovery(),
         reports_pods: false,
     }
 }

@@ -325,6 +325,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
         },
         isolated: false,
         placement: Placement::Anywhere,
+        recovery: None,
         gang: Gang::default(),
         reports_pods: false,
     }

@@ -44,7 +44,7 @@ pub(super) fn lower(object: &Value) -> Result<Job, Vec<FieldError>> {
     validate(&job, &mut errors);
     match wanted {
         Ok(wanted) if errors.is_empty() => {
-            let job = hub(&job, &wanted);
+            let job = muster_fields::check_job(hub(&job, &wanted))?;
             Ok(muster_status::begun(job, object, HostNames::Service))
         }
         Ok(_) | Err(()) => Err(errors),
@@ -176,6 +176,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         gang: gang(muster, spec.t9k_scheduler.as_ref()),
         isolated: muster.is_isolated(),
         placement: muster.placement(),
+        recovery: muster.recovery(),
         reports_pods: true,
     }
 }

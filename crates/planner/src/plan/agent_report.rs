@@ -2,7 +2,7 @@
 //! Where the launcher does not run under the agent there is none.
 
 use contract::Reason;
-use contract::agent_report::{self, AgentReport, RunVerdict};
+use contract::agent_report::{self, AgentReport, EndedAttempt, RunVerdict};
 use serde_json::{Map, Value};
 
 use crate::observed::{Observed, Pod};
@@ -45,10 +45,29 @@ pub fn read_agent_report(message: &str) -> Option<AgentReport> {
         asked: count(agent_report::ASKED_KEY),
         ranks_per_host: ranks.collect(),
         lost: lost.map(str::to_owned).collect(),
+        attempts: number(agent_report::ATTEMPTS_KEY)
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(1),
+        earlier: earlier(report.get(agent_report::EARLIER_KEY)),
         message: text(agent_report::MESSAGE_KEY)
             .unwrap_or_default()
             .to_owned(),
     })
+}
+
+/// The attempts before the last one, as far as we know their reasons.
+fn earlier(list: Option<&Value>) -> Vec<EndedAttempt> {
+    let items = list.and_then(Value::as_array).into_iter().flatten();
+    let attempts = items.filter_map(|item| {
+        let number = item.get(agent_report::ATTEMPT_KEY)?.as_u64()?;
+        let reason = item.get(agent_report::REASON_KEY)?.as_str()?;
+        Some(EndedAttempt {
+            number: u32::try_from(number).ok()?,
+            reason: Reason::from_text(reason)?,
+            seconds: item.get(agent_report::SECONDS_KEY)?.as_u64()?,
+        })
+    });
+    attempts.take(agent_report::EARLIER_MAX).collect()
 }
 
 #[cfg(test)]
@@ -66,6 +85,12 @@ mod tests {
             asked: Some(3),
             ranks_per_host: [("w0".into(), 2), ("w1".into(), 1)].into(),
             lost: vec!["w1".into()],
+            attempts: 2,
+            earlier: vec![EndedAttempt {
+                number: 1,
+                reason: Reason::RankKilled,
+                seconds: 7,
+            }],
             message: "lost w1: \"nothing\" was heard\n\u{1}".into(),
         }
     }
@@ -79,6 +104,8 @@ mod tests {
                 asked: None,
                 ranks_per_host: [].into(),
                 lost: Vec::new(),
+                attempts: 1,
+                earlier: Vec::new(),
                 message: String::new(),
                 ..full.clone()
             };

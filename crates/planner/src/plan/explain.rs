@@ -144,7 +144,11 @@ fn ended(situation: &Situation<'_>, waiting_on: WaitingOn) -> Explanation {
             (waiting_on, Some(known), message.clone())
         }
         Some(Verdict::Succeeded) | None => {
-            (waiting_on, None, "the launcher ended with 0".to_owned())
+            let message = match verdict::recovery_words(situation.observed) {
+                Some(words) => format!("the launcher ended with 0: {words}"),
+                None => "the launcher ended with 0".to_owned(),
+            };
+            (waiting_on, None, message)
         }
     }
 }

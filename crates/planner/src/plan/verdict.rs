@@ -61,6 +61,13 @@ fn has_succeeded(pod: &Pod) -> bool {
     pod.phase == PodPhase::Succeeded && !pod.stopped
 }
 
+/// What the agent says of a run that succeeded, but not at its first attempt.
+pub(super) fn recovery_words(observed: &Observed) -> Option<String> {
+    let mut pods = observed.launcher_pods.iter();
+    let pod = pods.find(|pod| has_succeeded(pod))?;
+    pod.recovered.clone().map(truncated)
+}
+
 /// How the launcher's Job ended by itself. The Job controller counts the pods that it stops for a
 /// suspension as if they had ended by themselves, so a suspended Job may be Complete or Failed.
 fn end_of_job(observed: &Observed) -> Option<&LauncherEnd> {

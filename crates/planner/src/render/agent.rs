@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
 use super::{hostfile, list, object};
-use crate::job::{Job, Login};
+use crate::job::{Job, Login, Recovery};
 use crate::mpi;
 use crate::site::Site;
 use crate::ssh_port::{SshPorts, is_on_host_network};
@@ -90,6 +90,9 @@ pub(crate) fn launch(
     if !login.census || job.elastic {
         draft.variable(env::CENSUS, env::OFF);
     }
+    if let Some(recovery) = &job.recovery {
+        restart_in_place(recovery, draft);
+    }
     let path = draft.main_container().get("terminationMessagePath");
     if let Some(path) = path.and_then(Value::as_str).map(str::to_owned) {
         draft.variable(env::TERMINATION_LOG, &path);
@@ -120,6 +123,21 @@ pub(crate) fn launch(
         install(image, draft);
     }
     run_under(&[AGENT_COPY, commands::EXEC, "--"], draft);
+}
+
+/// Lets the launcher's wrapper start the command again.
+fn restart_in_place(recovery: &Recovery, draft: &mut Draft) {
+    let Recovery {
+        restarts,
+        on,
+        reset_secs,
+    } = recovery;
+    let on: Vec<_> = on.iter().map(|reason| reason.as_str()).collect();
+    draft.variable(env::RESTARTS, &restarts.to_string());
+    draft.variable(env::RESTART_ON, &on.join(","));
+    if let Some(secs) = reset_secs {
+        draft.variable(env::RESTART_RESET, &secs.to_string());
+    }
 }
 
 /// Copies the agent into the pod.

@@ -23,11 +23,11 @@ fn by_ssh(job: Job) -> Observed {
     world(job).with(site_with_agent)
 }
 
-fn by_agent(job: Job) -> Observed {
+pub(crate) fn by_agent(job: Job) -> Observed {
     by_ssh(job.by_agent())
 }
 
-fn command(job: &mut Job, words: &[&str]) {
+pub(crate) fn command(job: &mut Job, words: &[&str]) {
     job.launcher.role.template["spec"]["containers"][0]["command"] = json!(words);
 }
 
@@ -36,7 +36,7 @@ fn worker(world: &Observed, index: u32) -> Value {
     created_one(&plan(world), Kind::Pod, &name)["spec"].clone()
 }
 
-fn launcher(world: &Observed) -> Value {
+pub(crate) fn launcher(world: &Observed) -> Value {
     let job = created_one(&plan(world), Kind::Job, "demo-launcher");
     job["spec"]["template"]["spec"].clone()
 }

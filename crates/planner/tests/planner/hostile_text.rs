@@ -36,14 +36,12 @@ fn reports() -> impl Strategy<Value = String> {
     let verdict = select(RunVerdict::ALL.to_vec());
     let report = (verdict, words(), any::<u8>()).prop_map(|(verdict, message, exit)| {
         let report = AgentReport {
-            verdict,
-            exit,
-            signal: None,
             hosts: 1,
             asked: Some(2),
             ranks_per_host: [(ATTACK.to_owned(), 1)].into(),
             lost: vec![ATTACK.to_owned()],
-            message,
+            attempts: 1 + u32::from(exit % 2),
+            ..AgentReport::new(verdict, exit, message)
         };
         report.to_json()
     });
@@ -59,10 +57,11 @@ fn pods(name: &'static str) -> impl Strategy<Value = Pod> {
     ]);
     let waiting = prop::option::of((words(), words(), words(), words()));
     let exit = prop::option::of((words(), words(), reports(), any::<u8>()));
-    let said = (words(), words(), words());
+    let said = (words(), words(), words(), prop::option::of(words()));
     (phase, waiting, exit, said, any::<bool>()).prop_map(
-        move |(phase, waiting, exit, (reason, message, node), deleting)| Pod {
+        move |(phase, waiting, exit, (reason, message, node, recovered), deleting)| Pod {
             phase,
+            recovered,
             reason,
             message,
             node,

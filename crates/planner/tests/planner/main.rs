@@ -16,6 +16,7 @@
 //! - `gang`: pod groups
 //! - `own_pods`: jobs whose launcher is a pod
 //! - `parts`: every combination of parts of a job
+//! - `recovery`: programs that are started again in their pods
 //! - `proof`: what looks like an end and proves none
 //! - `size`: jobs of any size that is accepted
 //! - `worker_set`: jobs whose workers a StatefulSet makes
@@ -39,6 +40,7 @@ mod parts;
 mod placement;
 mod pods;
 mod proof;
+mod recovery;
 mod size;
 mod start;
 mod suspend;

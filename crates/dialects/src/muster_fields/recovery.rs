@@ -1,0 +1,134 @@
+//! `spec.muster.recovery`: reads and checks it, and refuses it by name on a job whose program muster cannot
+//! start again. Must not know how the agent does that.
+
+use planner::Reason;
+use planner::job::{Access, Job, RESTARTABLE, Recovery, Workers};
+use serde_json::Value;
+
+use super::within;
+use crate::FieldError;
+use crate::field::{FieldType, Shape, TEXT};
+use crate::reader::{Place, Reader};
+
+const PATH: &str = "spec.muster.recovery";
+
+/// The words of `on`.
+const WORDS: [&str; RESTARTABLE.len()] = {
+    let mut words = [""; RESTARTABLE.len()];
+    let mut index = 0;
+    while index < RESTARTABLE.len() {
+        words[index] = RESTARTABLE[index].as_str();
+        index += 1;
+    }
+    words
+};
+const WORD: Shape = TEXT.one_of(&WORDS);
+/// The shape of `on`.
+pub(super) const REASONS: Shape = Shape::of(FieldType::List(Some(&WORD)));
+
+/// `spec.muster.recovery`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryFields {
+    /// `restarts`: how often.
+    pub restarts: Option<i64>,
+    /// `on`: for which reasons; for all of them where it is empty.
+    pub on: Vec<String>,
+    /// `resetAfterSeconds`: after which time all restarts are left again.
+    pub reset_after_seconds: Option<i64>,
+}
+
+impl RecoveryFields {
+    /// The same, for the hub.
+    pub(super) fn recovery(&self) -> Recovery {
+        let is_named = |reason: &Reason| self.on.iter().any(|word| word == reason.as_str());
+        let is_on = |reason: &Reason| self.on.is_empty() || is_named(reason);
+        Recovery {
+            restarts: within(self.restarts).unwrap_or_default(),
+            on: RESTARTABLE.into_iter().filter(is_on).collect(),
+            reset_secs: within(self.reset_after_seconds),
+        }
+    }
+}
+
+pub(super) fn read(reader: &mut Reader, muster: &Place<'_>) -> Option<RecoveryFields> {
+    let place = reader.group(muster, "recovery");
+    place.value().filter(|value| value.is_object())?;
+    let on = reader.list_of(&place.field("on"), "a string", Value::is_string);
+    let on = on.into_iter().flatten().filter_map(Value::as_str);
+    Some(RecoveryFields {
+        restarts: reader.int32(&place.field("restarts")),
+        on: on.map(str::to_owned).collect(),
+        reset_after_seconds: reader.integer(&place.field("resetAfterSeconds"), i64::MAX),
+    })
+}
+
+pub(super) fn check(recovery: &RecoveryFields, errors: &mut Vec<FieldError>) {
+    let restarts = format!("{PATH}.restarts");
+    match recovery.restarts {
+        None => {
+            let detail = "must say how often the program may be started again";
+            errors.push(FieldError::required(&restarts, detail));
+        }
+        Some(count) if count < 0 => {
+            let detail = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid(&restarts, &count.into(), detail));
+        }
+        Some(_) => {}
+    }
+    for (index, word) in recovery.on.iter().enumerate() {
+        if !WORDS.contains(&word.as_str()) {
+            let path = format!("{PATH}.on[{index}]");
+            errors.push(FieldError::unsupported(&path, word, &WORDS));
+        }
+    }
+    if let Some(secs) = recovery.reset_after_seconds.filter(|secs| *secs < 1) {
+        let detail = "must be greater than or equal to 1";
+        let path = format!("{PATH}.resetAfterSeconds");
+        errors.push(FieldError::invalid(&path, &secs.into(), detail));
+    }
+}
+
+/// The job, if muster can do what it asks for: only its agent can start a program again, and only a
+/// program that the agent has started.
+pub(crate) fn check_job(job: Job) -> Result<Job, Vec<FieldError>> {
+    let Some(Recovery { restarts, .. }) = job.recovery else {
+        return Ok(job);
+    };
+    let mut details = Vec::new();
+    if !is_by_agent(&job) {
+        details.push(
+            "needs spec.muster.transport: Agent, because muster's agent starts the program again",
+        );
+    }
+    if !has_command(&job) {
+        details.push(
+            "needs a command in the launcher's template: muster's agent cannot start the entry point of \
+             the image again",
+        );
+    }
+    let path = format!("{PATH}.restarts");
+    let error = |detail| FieldError::invalid(&path, &restarts.into(), detail);
+    match details.is_empty() {
+        true => Ok(job),
+        false => Err(details.into_iter().map(error).collect()),
+    }
+}
+
+/// Also at sites where another transport is usual.
+fn is_by_agent(job: &Job) -> bool {
+    let Workers::Pods(pods) = &job.workers else {
+        return false;
+    };
+    matches!(pods.access, Access::Agent(..))
+}
+
+fn has_command(job: &Job) -> bool {
+    let role = &job.launcher.role;
+    let containers = role.template.pointer("/spec/containers");
+    let mut containers = containers.and_then(Value::as_array).into_iter().flatten();
+    let command = containers
+        .next()
+        .and_then(|container| container.get("command"));
+    let words = command.and_then(Value::as_array);
+    words.is_some_and(|words| words.iter().any(Value::is_string))
+}
