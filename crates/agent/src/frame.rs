@@ -68,6 +68,11 @@ pub enum Frame {
     },
     /// Client, once: text for `/bin/sh -c`.
     Start(Vec<u8>),
+    /// Client, instead of a command: the attempt with this mark is over. The server ends everything that
+    /// it has started, and starts nothing more for that attempt.
+    Over(String),
+    /// Server, last: nothing of that attempt, nor of any other, is left.
+    Clear,
     /// Client: bytes for the command's standard input.
     Stdin(Vec<u8>),
     /// Client: no more of them.
@@ -122,6 +127,8 @@ const PING: u8 = 11;
 const REFUSAL: u8 = 12;
 const FAILED: u8 = 13;
 const RANK_COUNT: u8 = 14;
+const OVER: u8 = 15;
+const CLEAR: u8 = 16;
 
 impl Frame {
     /// The bytes on the wire. A body beyond the limit is cut where it is text for people; callers
@@ -131,6 +138,8 @@ impl Frame {
             Self::Hello(text) => (HELLO, text_body(text)),
             Self::Variable { name, value } => (VARIABLE, variable_body(name, value)),
             Self::Start(command) => (START, command.clone()),
+            Self::Over(mark) => (OVER, text_body(mark)),
+            Self::Clear => (CLEAR, Vec::new()),
             Self::Stdin(bytes) => (STDIN, bytes.clone()),
             Self::StdinEnd => (STDIN_END, Vec::new()),
             Self::Stdout(bytes) => (STDOUT, bytes.clone()),
@@ -169,6 +178,8 @@ impl Frame {
             HELLO => Self::Hello(text(body).ok_or_else(malformed)?),
             VARIABLE => variable(body).ok_or_else(malformed)?,
             START if !body.is_empty() && !body.contains(&0) => Self::Start(body.to_vec()),
+            OVER if !body.is_empty() => Self::Over(text(body).ok_or_else(malformed)?),
+            CLEAR if body.is_empty() => Self::Clear,
             STDIN => Self::Stdin(body.to_vec()),
             STDIN_END if body.is_empty() => Self::StdinEnd,
             STDOUT => Self::Stdout(body.to_vec()),
@@ -186,7 +197,7 @@ impl Frame {
             }
             PING if body.is_empty() => Self::Ping,
             REFUSAL => Self::Refusal(text(body).ok_or_else(malformed)?),
-            START | STDIN_END | PING => return Err(malformed()),
+            START | OVER | CLEAR | STDIN_END | PING => return Err(malformed()),
             unknown => return Err(FrameError::Kind(unknown)),
         };
         Ok(frame)
@@ -318,6 +329,8 @@ mod tests {
                 value: b"a=b\nc".to_vec(),
             },
             Frame::Start(b" orted -mca ess \"env\"".to_vec()),
+            Frame::Over("5f".into()),
+            Frame::Clear,
             Frame::Stdin(vec![0; DATA_BYTES_MAX]),
             Frame::StdinEnd,
             Frame::Stdout(b"out".to_vec()),
@@ -387,7 +400,7 @@ mod tests {
 
     #[test]
     fn malformed_bodies_are_refused() {
-        let cases: [(&[u8], FrameError); 11] = [
+        let cases: [(&[u8], FrameError); 13] = [
             (&[0], FrameError::Kind(0)),
             (&[200, 1], FrameError::Kind(200)),
             (&[START], FrameError::Body(START)),
@@ -399,6 +412,8 @@ mod tests {
             (&[PING, 1], FrameError::Body(PING)),
             (&[RANK, 0, 0, 0, 1, 5], FrameError::Body(RANK)),
             (&[RANK_COUNT, 1], FrameError::Body(RANK_COUNT)),
+            (&[OVER], FrameError::Body(OVER)),
+            (&[CLEAR, 1], FrameError::Body(CLEAR)),
         ];
         for (body, error) in cases {
             let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();

@@ -15,6 +15,7 @@ use contract::{env, exit_code};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::hosts::{Host, HostsFile, Listing};
+use crate::identity::Client;
 use crate::signals::Signals;
 use crate::termination_log;
 use crate::{host_lists, settings};
@@ -43,10 +44,26 @@ pub(crate) fn run() -> Result<u8> {
             host_lists::write_as_asked(&workers)?;
             Ok(0)
         }
-        End::Deadline => Ok(wait.give_up(RunVerdict::GateDeadline, exit_code::GATE_DEADLINE)),
-        End::Ended(workers) => Ok(wait.give_up_ended(&workers)),
+        End::Deadline => {
+            let exit = exit_code::GATE_DEADLINE;
+            Ok(told(&wait.given_up(RunVerdict::GateDeadline, exit)))
+        }
+        End::Ended(workers) => Ok(told(&wait.given_up_ended(&workers))),
         End::Signal(signal) => Ok(128 | u8::try_from(signal & 0x7f).unwrap_or_default()),
     }
+}
+
+/// Tells people and the operator why nothing starts. Returns the exit code.
+pub(crate) fn told(report: &AgentReport) -> u8 {
+    eprintln!("muster-agent: {}", report.message);
+    termination_log::write(&report.to_json());
+    report.exit
+}
+
+/// A signal that came and asks us to end. Others are for a command that runs.
+pub(crate) fn signal_to_end(signals: &Signals) -> Option<i32> {
+    let ends = |signal: &i32| ![SIGUSR1, SIGUSR2].contains(signal);
+    signals.take().into_iter().find(ends)
 }
 
 /// Why the wait ended.
@@ -80,7 +97,17 @@ pub(crate) struct Wait {
 
 impl Wait {
     pub(crate) fn new(patience: Option<Duration>, progress: Progress) -> Result<Self> {
-        let probe = Arc::new(Probe::of_environment()?);
+        Self::with(Probe::of_environment()?, patience, progress)
+    }
+
+    /// Until nothing is left on any worker of the attempt with this mark, either.
+    pub(crate) fn after(mark: &str, patience: Duration, progress: Progress) -> Result<Self> {
+        let probe = Probe::After(Client::new()?, mark.to_owned());
+        Self::with(probe, Some(patience), progress)
+    }
+
+    fn with(probe: Probe, patience: Option<Duration>, progress: Progress) -> Result<Self> {
+        let probe = Arc::new(probe);
         let ssh_patience = settings::seconds(env::SSH_PATIENCE);
         Ok(Self {
             begun: Instant::now(),
@@ -135,8 +162,7 @@ impl Wait {
             self.progress.tell(&self.workers, self.asked);
             self.probers.probe_due(&mut self.workers)?;
             self.probers.wait(&mut self.workers, LOOK_INTERVAL);
-            let ends = |signal: &i32| ![SIGUSR1, SIGUSR2].contains(signal);
-            if let Some(signal) = signals.take().into_iter().find(ends) {
+            if let Some(signal) = signal_to_end(signals) {
                 return Ok(End::Signal(signal));
             }
         }
@@ -152,8 +178,8 @@ impl Wait {
         Some(let_go(&hopeless, ports, self.ssh_patience, reason))
     }
 
-    /// Reports which workers are missing, and writes a report. Returns the exit code.
-    pub(crate) fn give_up(&self, verdict: RunVerdict, exit: u8) -> u8 {
+    /// The report that these workers are missing.
+    pub(crate) fn given_up(&self, verdict: RunVerdict, exit: u8) -> AgentReport {
         let workers = &self.workers;
         let message = format!(
             "gave up after {} s {}",
@@ -163,8 +189,8 @@ impl Wait {
         self.report(workers.missing(), AgentReport::new(verdict, exit, message))
     }
 
-    /// Reports which workers have ended. Returns the exit code.
-    pub(crate) fn give_up_ended(&self, workers: &[String]) -> u8 {
+    /// The report that these workers have ended.
+    pub(crate) fn given_up_ended(&self, workers: &[String]) -> AgentReport {
         let (names, exit) = (named(workers).join(", "), exit_code::WORKER_LOST);
         let message = match workers {
             [_] => format!("worker {names} has ended, and no other follows it"),
@@ -174,16 +200,13 @@ impl Wait {
         self.report(workers.to_vec(), report)
     }
 
-    fn report(&self, lost: Vec<String>, report: AgentReport) -> u8 {
-        eprintln!("muster-agent: {}", report.message);
-        let report = AgentReport {
+    fn report(&self, lost: Vec<String>, report: AgentReport) -> AgentReport {
+        AgentReport {
             hosts: self.workers.answers(),
             asked: self.asked,
             lost,
             ..report
-        };
-        termination_log::write(&report.to_json());
-        report.exit
+        }
     }
 }
 

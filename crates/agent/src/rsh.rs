@@ -148,12 +148,11 @@ impl Shim {
                 value: format!("{} {name}", need.word()).into(),
             })?;
         }
-        let names = settings::variable(env::FORWARD_ENV).unwrap_or_default();
-        for name in names
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
+        let chosen = settings::variable(env::FORWARD_ENV).unwrap_or_default();
+        let chosen = chosen.split(',').map(str::trim);
+        let mut names: Vec<&str> = of_attempt().collect();
+        names.extend(chosen.filter(|name| !name.is_empty()));
+        for name in names {
             if let Some(value) = std::env::var_os(name) {
                 let variable = Frame::Variable {
                     name: name.as_bytes().to_vec(),
@@ -228,6 +227,13 @@ impl Shim {
             print_error(&format!("cannot note the session in {directory}: {error}"));
         }
     }
+}
+
+/// What workers and ranks of a job that can be restarted need to know of its attempt.
+fn of_attempt() -> impl Iterator<Item = &'static str> {
+    let is_one_of_several = settings::variable(env::ATTEMPT).is_some();
+    let names = [env::EXEC_MARK].into_iter().chain(env::OF_ATTEMPT);
+    names.filter(move |_| is_one_of_several)
 }
 
 /// Workers that share an address are on one node's network, and so is a worker that has our address: all

@@ -1,6 +1,7 @@
 //! `serve`: the main container of a worker. Decides how long the container runs: as long as the user's
 //! own command, or until a signal if there is none. Must not know what a session does.
 
+mod attempts;
 mod handshakes;
 mod session;
 
@@ -22,7 +23,9 @@ use crate::frame::Ending;
 use crate::identity::WorkerTls;
 use crate::poll::poll;
 use crate::signals::Signals;
+use crate::tree::{Process, below_this_process, value_in};
 use crate::{settings, spawn_error};
+use attempts::Attempts;
 use handshakes::Handshakes;
 
 /// Sessions at the same time; a launcher needs one or two per host.
@@ -42,6 +45,9 @@ pub(crate) struct Shared {
     valid_until: SystemTime,
     pub(crate) children: Children,
     pub(crate) handshakes: Handshakes,
+    pub(crate) attempts: Arc<Attempts>,
+    /// The user's own command, which is no launcher's.
+    own: Option<Process>,
     /// Readable as soon as the agent stops, and from then on.
     pub(crate) stopping: OwnedFd,
     open: Mutex<usize>,
@@ -55,6 +61,17 @@ impl Shared {
         (*open < SESSIONS_MAX).then(|| {
             *open += 1;
             SessionSlot(self.clone())
+        })
+    }
+
+    /// Everything that runs for a launcher, or what one left behind.
+    fn leftovers(own: Option<Process>) -> Vec<Process> {
+        below_this_process(|child| {
+            own.is_some_and(|own| {
+                // An orphan without the mark may be the own command's.
+                let is_marked = value_in(&child.environment(), env::SESSION_MARK).is_some();
+                child.is(&own) || !is_marked
+            })
         })
     }
 
@@ -87,15 +104,6 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let children = Children::adopt()?;
     let server = WorkerTls::new()?;
-    let shared = Arc::new(Shared {
-        tls: server.config,
-        valid_until: server.valid_until,
-        children: children.clone(),
-        handshakes: Handshakes::default(),
-        stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
-        open: Mutex::new(0),
-        closed: Condvar::new(),
-    });
     let listener = listen()?;
     // Longer than std's: when many clients connect at once, the launcher loses no packet.
     rustix::net::listen(&listener, BACKLOG)?;
@@ -107,6 +115,17 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
             return Ok(exit);
         }
     };
+    let shared = Arc::new(Shared {
+        tls: server.config,
+        valid_until: server.valid_until,
+        children: children.clone(),
+        handshakes: Handshakes::default(),
+        attempts: Arc::default(),
+        own: own.as_ref().map(|own| own.process),
+        stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
+        open: Mutex::new(0),
+        closed: Condvar::new(),
+    });
     let accepting = shared.clone();
     std::thread::Builder::new()
         .stack_size(THREAD_STACK_BYTES)

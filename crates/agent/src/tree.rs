@@ -147,42 +147,73 @@ impl Tree {
             }
             children.entry(process.parent).or_default().push(process);
         }
-        let mut members = Vec::new();
-        let mut seen = HashSet::new();
-        while let Some(process) = waiting.pop() {
-            if seen.insert(process.number) {
-                waiting.extend(children.get(&process.number).into_iter().flatten());
-                members.push(process);
-            }
-        }
-        members.retain(|process| !process.zombie);
+        let mut members = with_descendants(waiting, &children);
         members.sort_by_key(|process| !process.is(&self.root));
         members
     }
 
-    /// Ends all members: SIGTERM, a grace, SIGKILL. Returns when none is left, or when the kernel
-    /// does not let go of one.
+    /// Ends all members, as [`end_all`] does.
     pub(crate) fn end(&self, grace: Duration) {
-        let mut asked = HashSet::new();
-        let kill_from = Instant::now() + grace;
-        loop {
-            let members = self.members();
-            let now = Instant::now();
-            if members.is_empty() || now >= kill_from + KILL_WAIT_MAX {
-                return;
+        end_all(|| self.members(), grace);
+    }
+}
+
+/// Ends processes: SIGTERM, a grace, SIGKILL. Looks for more of them until there are none, or until the
+/// kernel does not let go of one. Whether there are none.
+pub(crate) fn end_all(members: impl Fn() -> Vec<Process>, grace: Duration) -> bool {
+    let mut asked = HashSet::new();
+    let kill_from = Instant::now() + grace;
+    loop {
+        let members = members();
+        let now = Instant::now();
+        if members.is_empty() || now >= kill_from + KILL_WAIT_MAX {
+            return members.is_empty();
+        }
+        for member in &members {
+            if now >= kill_from {
+                member.signal(Signal::KILL);
+            } else if asked.insert((member.number, member.started)) {
+                member.signal(Signal::TERM);
+                // A stopped process would sit out its grace.
+                member.signal(Signal::CONT);
             }
-            for member in &members {
-                if now >= kill_from {
-                    member.signal(Signal::KILL);
-                } else if asked.insert((member.number, member.started)) {
-                    member.signal(Signal::TERM);
-                    // A stopped process would sit out its grace.
-                    member.signal(Signal::CONT);
-                }
-            }
-            std::thread::sleep(LOOK_INTERVAL);
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// Everything that this process started, and everything below that. Once this process has adopted the
+/// orphans below it, nothing can leave by losing its parents or its environment. `is_spared`: children of
+/// this process to leave out, with what is below them.
+pub(crate) fn below_this_process(is_spared: impl Fn(&Process) -> bool) -> Vec<Process> {
+    below(std::process::id().cast_signed(), all(), is_spared)
+}
+
+fn below(own: i32, all: Vec<Process>, is_spared: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let own_children = children.remove(&own).unwrap_or_default();
+    let chosen = own_children.into_iter().filter(|child| !is_spared(child));
+    with_descendants(chosen.collect(), &children)
+}
+
+/// These and what descends from them, without those that wait to be collected.
+fn with_descendants(
+    mut waiting: Vec<Process>,
+    children: &HashMap<i32, Vec<Process>>,
+) -> Vec<Process> {
+    let mut members = Vec::new();
+    let mut seen = HashSet::new();
+    while let Some(process) = waiting.pop() {
+        if seen.insert(process.number) {
+            waiting.extend(children.get(&process.number).into_iter().flatten());
+            members.push(process);
         }
     }
+    members.retain(|process| !process.zombie);
+    members
 }
 
 #[cfg(test)]
@@ -241,6 +272,27 @@ mod tests {
         assert_eq!(numbers[0], 10);
         numbers.sort_unstable();
         assert_eq!(numbers, [10, 11, 12, 20, 21]);
+    }
+
+    #[test]
+    fn below_a_process_is_all_but_what_is_spared() {
+        let all = vec![
+            process(1, 0),
+            process(5, 1), // this process
+            process(6, 5),
+            process(7, 6),
+            process(8, 5), // spared
+            process(9, 8),
+            Process {
+                zombie: true,
+                ..process(10, 5)
+            },
+            process(20, 1),
+        ];
+        let found = below(5, all, |child| child.number == 8);
+        let mut numbers: Vec<_> = found.iter().map(|process| process.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [6, 7]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The real binary against itself on this machine: keys of a made-up job, `serve` on a
 //! loopback address, `rsh` as launchers call it.
 
+#[path = "loopback/attempts.rs"]
+mod attempts;
 #[path = "loopback/gates.rs"]
 mod gates;
 #[path = "loopback/hostile.rs"]

@@ -1,6 +1,7 @@
 //! The launcher's host lists, once more before its command starts: a container that is restarted in
-//! place finds those of the gate before, and a worker may have been replaced since. Decides how long
-//! that may take and what a failure is called; must not know how workers are asked.
+//! place finds those of the gate before, and a worker may have been replaced since; so may one between two
+//! attempts. Decides how long that may take and what a failure is called; must not know how workers are
+//! asked.
 
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use contract::{env, exit_code};
 use crate::gate::{End, Progress, Wait};
 use crate::hosts::HostsFile;
 use crate::signals::Signals;
-use crate::termination_log;
 use crate::{host_lists, settings};
 
 /// A worker that was replaced is back by then, and the kubelet has brought its address.
@@ -21,8 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) enum Start {
     /// With so many workers, if that is known. A job that is scaled from now on changes nothing.
     Workers(Option<usize>),
-    /// There is no point in it; the exit code.
-    Never(u8),
+    /// There is no point in it.
+    Never(AgentReport),
+    /// A signal came first.
+    Stopped(AgentReport),
 }
 
 /// Waits for all workers and writes the lists, if the operator asked for them here.
@@ -32,33 +34,44 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
             HostsFile::of_environment().listing().workers,
         ));
     }
-    let patience = settings::seconds(env::LISTS_TIMEOUT).unwrap_or(PATIENCE);
+    let patience = patience();
     let mut wait = Wait::new(Some(patience), Progress::of_exec())?;
     // Where the gate let go, this must not fail.
     wait.let_go_of_ssh_within(patience);
-    match wait.until_open(signals)? {
+    opened(wait, signals)
+}
+
+/// Waits until nothing is left of the attempt with this mark on any worker, and writes the lists, if the
+/// operator asked for them here.
+pub(super) fn after(mark: &str, signals: &Signals) -> Result<Start> {
+    opened(Wait::after(mark, patience(), Progress::of_exec())?, signals)
+}
+
+fn patience() -> Duration {
+    settings::seconds(env::LISTS_TIMEOUT).unwrap_or(PATIENCE)
+}
+
+fn opened(mut wait: Wait, signals: &Signals) -> Result<Start> {
+    Ok(match wait.until_open(signals)? {
         End::AllAnswered(workers) | End::LetGo(workers) => {
             host_lists::write_as_asked(&workers)?;
-            Ok(Start::Workers(wait.asked()))
+            Start::Workers(wait.asked())
         }
         End::Deadline => {
             let exit = exit_code::WORKER_LOST;
-            Ok(Start::Never(
-                wait.give_up(RunVerdict::WorkerUnreachable, exit),
-            ))
+            Start::Never(wait.given_up(RunVerdict::WorkerUnreachable, exit))
         }
-        End::Ended(workers) => Ok(Start::Never(wait.give_up_ended(&workers))),
-        End::Signal(signal) => Ok(Start::Never(stopped(signal, wait.asked()))),
-    }
+        End::Ended(workers) => Start::Never(wait.given_up_ended(&workers)),
+        End::Signal(signal) => Start::Stopped(stopped(signal, wait.asked())),
+    })
 }
 
-fn stopped(signal: i32, asked: Option<usize>) -> u8 {
+/// The report that a signal came before the command.
+pub(super) fn stopped(signal: i32, asked: Option<usize>) -> AgentReport {
     let exit = 128 | u8::try_from(signal & 0x7f).unwrap_or_default();
     let message = format!("ended by signal {signal} while waiting for workers");
-    let report = AgentReport {
+    AgentReport {
         asked,
         ..AgentReport::new(RunVerdict::Stopped, exit, message)
-    };
-    termination_log::write(&report.to_json());
-    exit
+    }
 }

@@ -9,8 +9,11 @@ use anyhow::{Context, Result, bail};
 use contract::{env, protocol};
 use thiserror::Error;
 
+use crate::frame::Frame;
+use crate::frame_stream::FrameStream;
 use crate::hosts::{Host, HostsError};
 use crate::identity::Client;
+use crate::socket::StreamError;
 use crate::{dial, settings};
 
 const ANSWER_MAX: Duration = Duration::from_secs(4);
@@ -18,7 +21,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(4);
 /// How workers are probed.
 pub(super) enum Probe {
     Agent(Client),
-    Ssh { ports: Vec<u16> },
+    /// The same, after an attempt with this mark: nothing of it may be left there.
+    After(Client, String),
+    Ssh {
+        ports: Vec<u16>,
+    },
 }
 
 /// Why a worker did not answer.
@@ -64,14 +71,41 @@ impl Probe {
     pub(super) fn run(&self, host: &Host) -> Result<(), ProbeError> {
         match self {
             Self::Agent(client) => {
-                let address = host.socket_address(settings::port())?;
                 let until = Instant::now() + ANSWER_MAX;
-                let stream = dial::once(client, &host.name, address, until);
-                let stream = stream.map_err(|error| ProbeError::Other(error.to_string()))?;
-                stream.close(until);
+                call(client, host, until)?.close(until);
                 Ok(())
             }
+            Self::After(client, mark) => {
+                let until = Instant::now() + ANSWER_MAX;
+                let mut stream = call(client, host, until)?;
+                let cleared = clear(&mut stream, mark, until);
+                stream.close(until);
+                cleared
+            }
             Self::Ssh { ports } => probe_sshd(host, ports),
+        }
+    }
+}
+
+fn call(client: &Client, host: &Host, until: Instant) -> Result<FrameStream, ProbeError> {
+    let address = host.socket_address(settings::port())?;
+    let stream = dial::once(client, &host.name, address, until);
+    stream.map_err(|error| ProbeError::Other(error.to_string()))
+}
+
+/// Waits until the worker says that nothing of an attempt is left.
+fn clear(stream: &mut FrameStream, mark: &str, until: Instant) -> Result<(), ProbeError> {
+    let other = |error: StreamError| ProbeError::Other(error.to_string());
+    stream.send(&Frame::Over(mark.to_owned())).map_err(other)?;
+    loop {
+        match stream.receive(until).map_err(other)? {
+            Frame::Clear => return Ok(()),
+            Frame::Refusal(why) => return Err(ProbeError::Other(why)),
+            Frame::Ping => {}
+            _ => {
+                let what = "it sent something else than that nothing is left";
+                return Err(ProbeError::Other(what.to_owned()));
+            }
         }
     }
 }

@@ -36,6 +36,8 @@ use crate::{daemon, settings};
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
+/// Whoever ends an attempt waits for an answer for a second longer than this, and asks again.
+const CLEAR_MAX: Duration = Duration::from_secs(3);
 const VARIABLES_MAX: usize = 1024;
 const VARIABLE_BYTES_MAX: usize = 512 * 1024;
 /// Input that the command has not taken; beyond this we do not read more from the peer.
@@ -57,16 +59,20 @@ pub(super) fn run(
         return;
     };
     let request = match Request::read(&mut stream) {
-        Ok(Some(request)) => request,
-        Ok(None) => return,
+        Ok(Asked::Run(request)) => request,
+        Ok(Asked::End(attempt)) => return end_attempt(shared, stream, attempt),
+        Ok(Asked::Nothing) => return,
         Err(error) => return refuse(stream, &error.to_string()),
     };
     let mark = new_mark();
     // The daemon's ranks may report before we know that it runs.
     let reports = request.daemon.and_then(|_| Reports::open(&mark).ok());
-    let child = match shared.children.spawn(&mut request.command(&mark)) {
-        Ok(child) => child,
-        Err(error) => return refuse(stream, &RequestError::Shell(error).to_string()),
+    let mut command = request.command(&mark);
+    let start = || shared.children.spawn(&mut command);
+    let child = match shared.attempts.start(request.attempt.as_deref(), start) {
+        Ok(Ok(child)) => child,
+        Ok(Err(error)) => return refuse(stream, &RequestError::Shell(error).to_string()),
+        Err(error) => return refuse(stream, &error.to_string()),
     };
     let session = Session::new(shared, stream, child, mark, &request, reports);
     if let Err(error) = session.serve() {
@@ -83,6 +89,22 @@ fn greet(shared: &Shared, socket: TcpStream, handshake: HandshakeSlot) -> Option
     let hello = Frame::Hello(env!("CARGO_PKG_VERSION").to_owned());
     stream.send(&hello).ok()?;
     Some(stream)
+}
+
+/// Says that nothing is left of an attempt, or, soon enough to be heard, that something still is.
+fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
+    let own = shared.own;
+    let until = Instant::now() + CLEAR_MAX;
+    let grace = settings::grace();
+    let leftovers = move || Shared::leftovers(own);
+    if !shared.attempts.end(attempt, leftovers, grace, until) {
+        let count = Shared::leftovers(own).len();
+        let why = format!("{count} processes of the attempt before have not ended yet");
+        return refuse(stream, &why);
+    }
+    // The peer asks again if it does not hear this.
+    let _ = stream.send(&Frame::Clear);
+    stream.close(Instant::now() + GOODBYE_MAX);
 }
 
 fn refuse(mut stream: FrameStream, why: &str) {
@@ -103,8 +125,19 @@ enum RequestError {
     Shell(std::io::Error),
 }
 
+/// What the peer wants.
+enum Asked {
+    Run(Request),
+    /// The end of the attempt with this mark.
+    End(String),
+    /// To know whether we are here.
+    Nothing,
+}
+
 /// What the launcher wants to run.
 struct Request {
+    /// The mark of the attempt that it is part of, where there may be several.
+    attempt: Option<String>,
     variables: Vec<(OsString, OsString)>,
     /// `NEED NAME`, as the launcher's side wrote it.
     host_name: Option<Vec<u8>>,
@@ -114,10 +147,9 @@ struct Request {
 }
 
 impl Request {
-    /// Nothing when the peer only wanted to know whether we are here.
-    fn read(stream: &mut FrameStream) -> Result<Option<Self>, RequestError> {
+    fn read(stream: &mut FrameStream) -> Result<Asked, RequestError> {
         let until = Instant::now() + REQUEST_MAX;
-        let mut variables = Vec::new();
+        let (mut attempt, mut variables) = (None, Vec::new());
         let mut host_name = None;
         let mut bytes = 0;
         loop {
@@ -129,21 +161,25 @@ impl Request {
                     }
                     if name == env::HOST_NAME.as_bytes() {
                         host_name = Some(value);
-                    } else if !name.starts_with(env::PREFIX.as_bytes()) {
+                    } else if name == env::EXEC_MARK.as_bytes() {
+                        attempt = Some(String::from_utf8_lossy(&value).into_owned());
+                    } else if is_for_ranks(&name) {
                         variables.push((OsString::from_vec(name), OsString::from_vec(value)));
                     }
                 }
                 Ok(Frame::Start(command)) => {
-                    return Ok(Some(Self {
+                    return Ok(Asked::Run(Self {
+                        attempt,
                         variables,
                         host_name,
                         daemon: daemon::in_command(&command),
                         command,
                     }));
                 }
+                Ok(Frame::Over(attempt)) => return Ok(Asked::End(attempt)),
                 Ok(Frame::Ping) => {}
                 Ok(_) => return Err(RequestError::Order),
-                Err(StreamError::Closed) if variables.is_empty() => return Ok(None),
+                Err(StreamError::Closed) if variables.is_empty() => return Ok(Asked::Nothing),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -184,6 +220,12 @@ impl Request {
             ranks::wrapper().ok()?,
         ))
     }
+}
+
+/// Our own variables are not, except those that tell a program of its attempt.
+fn is_for_ranks(name: &[u8]) -> bool {
+    let is_of_attempt = env::OF_ATTEMPT.iter().any(|own| own.as_bytes() == name);
+    is_of_attempt || !name.starts_with(env::PREFIX.as_bytes())
 }
 
 /// Open MPI crashes without HOME, which a user without a passwd entry may lack.

@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 pub(crate) struct Launch {
     pub(crate) world: World,
-    workers: Vec<Worker>,
+    pub(crate) workers: Vec<Worker>,
 }
 
 impl Launch {
