@@ -274,6 +274,10 @@ pub(crate) struct LogsArgs {
     /// Lines of these ranks in the launcher's output, if mpirun tags its lines: 0, 2-5, or 0,3
     #[arg(long, value_name = "LIST", group = "whose")]
     pub(crate) rank: Option<String>,
+    /// Lines of this attempt of a program that was started again in place, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["worker", "tail", "since"])]
+    pub(crate) attempt: Option<u32>,
     /// Logs of this container [default: the main one]
     #[arg(short, long)]
     pub(crate) container: Option<String>,

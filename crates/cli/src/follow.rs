@@ -211,15 +211,16 @@ impl<'a> Follower<'a> {
         } else if !self.quiet {
             let took = table::run_time(job.seconds().unwrap_or(0.0));
             let ranks = job.ranks().unwrap_or(0);
+            let recovery = verdict::recovery_words(&pods);
             out::note(&if self.live {
                 let mark = painted("✔", GREEN);
                 format!(
-                    "{mark} {} succeeded in {took}   ranks {ranks}\n",
+                    "{mark} {} succeeded in {took}   ranks {ranks}{recovery}\n",
                     job.name()
                 )
             } else {
                 format!(
-                    "{:.0} {} succeeded took={took} ranks={ranks} exit=0\n",
+                    "{:.0} {} succeeded took={took} ranks={ranks} exit=0{recovery}\n",
                     Timestamp::now(),
                     job.name()
                 )

@@ -58,6 +58,12 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
     }
 }
 
+/// What is to be said of a job that succeeded, but not at its first attempt; with punctuation in front.
+pub(crate) fn recovery_words(pods: &[Value]) -> String {
+    let recovered = launcher(pods).and_then(PodView::recovered);
+    recovered.map_or_else(String::new, |report| format!(": {}", report.message))
+}
+
 /// How a job ended, for programs.
 pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
     let end = launcher(pods).and_then(PodView::ended);

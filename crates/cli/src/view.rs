@@ -1,6 +1,7 @@
 //! The state of a job and of its pods, read from their objects. Decides which pod is the launcher and
 //! how a pod's state is named. Must not know a cluster, and prints nothing.
 
+use contract::agent_report::AgentReport;
 use contract::labels::{JOB_ROLE_LABEL, JOB_UID_LABEL, REPLICA_INDEX_LABEL};
 use serde_json::Value;
 
@@ -176,6 +177,16 @@ impl<'v> PodView<'v> {
         let failed = ends.iter().find(|end| end.code != 0).cloned();
         let is_over = matches!(self.phase(), "Succeeded" | "Failed");
         failed.or_else(|| ends.into_iter().next_back().filter(|_| is_over))
+    }
+
+    /// What the agent says of a program that did not succeed at its first attempt in this pod.
+    pub(crate) fn recovered(self) -> Option<AgentReport> {
+        let mut messages = self.statuses().filter_map(|status| {
+            let end = &status["state"]["terminated"];
+            end["message"].as_str().filter(|_| end["exitCode"] == 0)
+        });
+        let report = messages.find_map(planner::read_agent_report);
+        report.filter(|report| report.attempts > 1)
     }
 
     /// Why it does not start: reason and message of the kubelet or the scheduler.

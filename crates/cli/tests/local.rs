@@ -18,5 +18,7 @@ mod openmpi;
 mod pages;
 #[path = "local/readme.rs"]
 mod readme;
+#[path = "local/recovery.rs"]
+mod recovery;
 #[path = "local/world.rs"]
 mod world;

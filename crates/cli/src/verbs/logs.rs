@@ -1,8 +1,10 @@
 //! `muster logs JOB`: the output of its programs. Decides which pods and which lines are printed.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use contract::agent_report;
 use futures::AsyncBufReadExt as _;
 use futures::future::try_join_all;
 use kube::api::LogParams;
@@ -30,9 +32,12 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
         ));
     }
     let ranks = args.rank.as_deref().map(numbers).transpose()?;
+    let attempt = Cell::new(1);
     let print = |pod: PodView<'_>, line: &[u8]| {
         let text = String::from_utf8_lossy(line);
-        let wanted = args.grep.as_ref().is_none_or(|part| text.contains(part))
+        attempt.set(begun(&text, args.timestamps).unwrap_or(attempt.get()));
+        let wanted = args.attempt.is_none_or(|wanted| wanted == attempt.get())
+            && args.grep.as_ref().is_none_or(|part| text.contains(part))
             && ranks.as_ref().is_none_or(|ranks| of_rank(&text, ranks));
         if wanted {
             let label = if args.label {
@@ -49,7 +54,22 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
             .map(|pod| stream(&backend, pod, args, &print)),
     )
     .await?;
-    Ok(0)
+    match args.attempt {
+        Some(wanted) if wanted > attempt.get() => Err(Failure::new(
+            crate::exit::FAILED,
+            format!("the log ends with attempt {}", attempt.get()),
+        )),
+        _ => Ok(0),
+    }
+}
+
+/// The attempt that begins with this line, if one does.
+fn begun(line: &str, has_time: bool) -> Option<u32> {
+    let line = match line.split_once(' ') {
+        Some((_, rest)) if has_time => rest,
+        _ => line,
+    };
+    agent_report::begun_attempt(line)
 }
 
 async fn stream(
@@ -125,6 +145,17 @@ mod tests {
         assert_eq!(numbers("0,2-4").unwrap(), BTreeSet::from([0, 2, 3, 4]));
         assert!(numbers("a").is_err());
         assert!(numbers("4-2").is_err());
+    }
+
+    #[test]
+    fn attempts_begin_with_a_line_of_the_agent() {
+        let line = format!("{}RankKilled: rank 1", agent_report::attempt_line(2, 4));
+        assert_eq!(begun(&line, false), Some(2));
+        assert_eq!(
+            begun(&format!("2026-11-15T12:00:00Z {line}"), true),
+            Some(2)
+        );
+        assert_eq!(begun("muster-agent: RankFailed: rank 1", false), None);
     }
 
     #[test]

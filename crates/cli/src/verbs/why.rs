@@ -27,7 +27,10 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
             let last = follow::last_lines(&backend, &pods).await;
             verdict::failure(job, &address, &pods, &last)
         }
-        "Succeeded" => format!("{} succeeded{}.\n", job.name(), took(job)),
+        "Succeeded" => {
+            let recovery = verdict::recovery_words(&pods);
+            format!("{} succeeded{}{recovery}.\n", job.name(), took(job))
+        }
         "Running" => format!(
             "{} has been RUNNING for {}: {} workers are ready.\n",
             job.name(),
