@@ -189,7 +189,7 @@ impl AgentReport {
         if self.attempts > 1 {
             put(&mut line, ATTEMPTS_KEY, self.attempts);
             let earlier = self.earlier.iter().rev().take(EARLIER_MAX).rev();
-            let earlier = joined(earlier.map(EndedAttempt::to_json));
+            let earlier = joined(earlier.map(|attempt| attempt.to_json()));
             put(&mut line, EARLIER_KEY, format!("[{earlier}]"));
         }
         let around = format!(",\"{MESSAGE_KEY}\":\"\"}}\n").len();
@@ -215,7 +215,7 @@ pub fn begun_attempt(line: &str) -> Option<u32> {
 const ATTEMPT_LINE: &str = "muster-agent: attempt ";
 
 impl EndedAttempt {
-    fn to_json(&self) -> String {
+    fn to_json(self) -> String {
         let mut object = String::from("{");
         put(&mut object, ATTEMPT_KEY, self.number);
         put(&mut object, REASON_KEY, quoted(self.reason.as_str()));

@@ -1,5 +1,5 @@
-//! Every command of the tutorial and of the pages about failed jobs and about moving over is run, as it stands there:
-//! on this machine in earnest, for a cluster with stand-ins that look at what they are given.
+//! Every command of the tutorial and of the pages about failed jobs, about recovery and about moving over is run, as it
+//! stands there: on this machine in earnest, for a cluster with stand-ins that look at what they are given.
 
 use std::fs;
 
@@ -8,6 +8,7 @@ use crate::world::World;
 
 const TUTORIAL: &str = "docs/tutorial.md";
 const DEBUG: &str = "docs/how-to/debug-a-failed-job.md";
+const RECOVERY: &str = "docs/how-to/recovery.md";
 const MOVE: &str = "docs/how-to/move-from-mpi-operator.md";
 
 /// Takes what the pages ask of a cluster, and shows which images it was given. What needs none is done in earnest.
@@ -105,6 +106,21 @@ fn from_a_failed_job_to_its_cause() {
     ] {
         assert!(run.stdout.contains(words), "{words} is not in {run:?}");
     }
+    assert!(world.processes().is_empty(), "{:?}", world.processes());
+}
+
+#[test]
+fn a_program_that_starts_again() {
+    let world = World::new("recovery-page");
+    let path = path_with_muster(&world);
+    let blocks = blocks(RECOVERY, "Try it on this machine.");
+    let run = shell(&world, &format!("set -e\n{}", blocks[0]), &path);
+    assert_eq!(run.code, 0, "{run:?}");
+    let verdict = "attempt 2 succeeded; attempt 1 ended with RankKilled";
+    assert!(run.stdout.contains(verdict), "{run:?}");
+    let last = "rank 3 on recovers-worker-1: attempt 2, because of RankKilled\n";
+    // In the run's own output, and in the log of the second attempt.
+    assert_eq!(run.stdout.matches(last).count(), 2, "{run:?}");
     assert!(world.processes().is_empty(), "{:?}", world.processes());
 }
 
