@@ -3,6 +3,7 @@
 
 mod attempts;
 mod handshakes;
+mod request;
 mod session;
 
 use std::ffi::OsString;
