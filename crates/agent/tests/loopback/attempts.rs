@@ -137,12 +137,12 @@ fn a_reason_that_the_job_does_not_name_is_the_end() {
 }
 
 /// A process that only SIGKILL ends, that nothing in its environment gives away, and whose parents have gone.
-/// It writes its number.
+/// It writes its number, and ends at the latest when the test has removed its files.
 fn stubborn(file: &Path) -> String {
     let file = file.display();
     format!(
         "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > {file}.draft; mv {file}.draft {file}; \
-         while :; do /bin/sleep 1; done' >/dev/null 2>&1 &); while [ ! -e {file} ]; do sleep 0.01; done"
+         while [ -e {file} ]; do /bin/sleep 1; done' >/dev/null 2>&1 &); while [ ! -e {file} ]; do sleep 0.01; done"
     )
 }
 

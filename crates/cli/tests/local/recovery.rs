@@ -145,9 +145,9 @@ exec 9>lock-$rank
 flock -n 9 || echo a rank $rank of the attempt before is left
 if [ \"$MUSTER_ATTEMPT\" = 1 ]; then
     trap '' TERM HUP INT
-    (setsid env -i /bin/sh -c 'trap \"\" TERM; while :; do /bin/sleep 1; done' >/dev/null 2>&1 &)
+    (setsid env -i /bin/sh -c 'trap \"\" TERM; while [ -e rank.sh ]; do /bin/sleep 1; done' >/dev/null 2>&1 &)
     [ $rank = 1 ] && kill -9 $$
-    while :; do sleep 1; done
+    while [ -e rank.sh ]; do sleep 1; done
 fi
 echo good";
         let run = world.run(&["run", &ranks(&world, family, &recovery(1), script)]);
