@@ -51,30 +51,36 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
         children: &Children::adopt()?,
         signals: &signals,
     };
-    let report = run_attempts(&launcher, asked)?;
+    let report = run_attempts(&launcher, asked);
     termination_log::write(&report.to_json());
     Ok(report.exit)
 }
 
 /// Runs the command until it has succeeded, or must not be started again.
-fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> Result<AgentReport> {
+fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentReport {
     let mut attempts = Attempts::new(Policy::of_environment());
     loop {
         let mark = new_mark();
         let begun = Instant::now();
-        let attempt = Attempt::start(launcher, asked, &attempts.variables(), mark.clone());
+        let attempt = {
+            let (variables, is_again) = (attempts.variables(), attempts.number() > 1);
+            Attempt::start(launcher, asked, &variables, mark.clone(), is_again)
+        };
         let attempt = match attempt {
             Ok(attempt) => attempt,
-            Err(error) => return Ok(cannot_run(launcher.program, &error, asked)),
+            Err(error) => {
+                let report = cannot_run(launcher.program, &error, asked);
+                return attempts.told(report);
+            }
         };
-        let report = attempt.concluded();
-        let Some(restart) = attempts.restart_after(&report, begun.elapsed()) else {
-            return Ok(printed(attempts.told(report)));
+        let (report, ended) = attempt.concluded();
+        let Some(restart) = attempts.restart_after(&report, ended.duration_since(begun)) else {
+            return printed(attempts.told(report));
         };
-        match way_for_another(launcher.signals, &mark)? {
+        match way_for_another(launcher.signals, &mark) {
             Way::Clear(workers) => asked = workers,
-            Way::Stopped(stopped) => return Ok(printed(attempts.told(stopped))),
-            Way::Blocked(why) => return Ok(printed(attempts.blocked(report, &why))),
+            Way::Stopped(stopped) => return printed(attempts.told(stopped)),
+            Way::Blocked(why) => return printed(attempts.blocked(report, &why)),
         }
         attempts.advance(restart);
         let begins = attempt_line(attempts.number(), restart.most);
@@ -93,22 +99,27 @@ enum Way {
 
 /// Ends what is left of the attempt with this mark, on this host and on all workers, and passes the gate
 /// again.
-fn way_for_another(signals: &Signals, mark: &str) -> Result<Way> {
-    if !end_all(|| below_this_process(|_| false), settings::grace()) {
-        let why = "a process of the launcher does not end".to_owned();
-        return Ok(Way::Blocked(why));
-    }
-    let workers = match fresh_lists::after(mark, signals) {
-        Ok(Start::Workers(workers)) => workers,
-        Ok(Start::Never(report)) => return Ok(Way::Blocked(report.message)),
-        Ok(Start::Stopped(report)) => return Ok(Way::Stopped(report)),
-        Err(error) => return Ok(Way::Blocked(format!("{error:#}"))),
+fn way_for_another(signals: &Signals, mark: &str) -> Way {
+    let way = match end_all(|| below_this_process(|_| false), settings::grace()) {
+        true => passed_gate(signals, mark),
+        false => Way::Blocked("a process of the launcher does not end".to_owned()),
     };
     // It may have come while nobody looked.
-    Ok(match gate::signal_to_end(signals) {
-        Some(signal) => Way::Stopped(fresh_lists::stopped(signal, workers)),
-        None => Way::Clear(workers),
-    })
+    match (way, gate::signal_to_end(signals)) {
+        (Way::Stopped(report), _) => Way::Stopped(report),
+        (Way::Clear(workers), Some(signal)) => Way::Stopped(fresh_lists::stopped(signal, workers)),
+        (Way::Blocked(_), Some(signal)) => Way::Stopped(fresh_lists::stopped(signal, None)),
+        (way, None) => way,
+    }
+}
+
+fn passed_gate(signals: &Signals, mark: &str) -> Way {
+    match fresh_lists::after(mark, signals) {
+        Ok(Start::Workers(workers)) => Way::Clear(workers),
+        Ok(Start::Never(report)) => Way::Blocked(report.message),
+        Ok(Start::Stopped(report)) => Way::Stopped(report),
+        Err(error) => Way::Blocked(format!("{error:#}")),
+    }
 }
 
 fn cannot_run(program: &OsStr, error: &io::Error, asked: Option<usize>) -> AgentReport {

@@ -39,10 +39,12 @@ impl Process {
         let (_, rest) = stat.rsplit_once(')')?;
         let fields: Vec<_> = rest.split_ascii_whitespace().collect();
         let state = fields.first()?;
+        // The first thread may have ended while others run; then the process has not.
+        let threads: u32 = fields.get(17)?.parse().ok()?;
         Some(Self {
             number,
             parent: fields.get(1)?.parse().ok()?,
-            zombie: matches!(*state, "Z" | "X"),
+            zombie: *state == "X" || (*state == "Z" && threads <= 1),
             started: fields.get(19)?.parse().ok()?,
             status: fields.get(49).and_then(|s| s.parse().ok()).unwrap_or(0),
         })
@@ -159,17 +161,21 @@ impl Tree {
 }
 
 /// Ends processes: SIGTERM, a grace, SIGKILL. Looks for more of them until there are none, or until the
-/// kernel does not let go of one. Whether there are none.
+/// kernel does not let go of one. Whether there are none. Looks twice: a process may start another one while
+/// the table is read.
 pub(crate) fn end_all(members: impl Fn() -> Vec<Process>, grace: Duration) -> bool {
     let mut asked = HashSet::new();
     let kill_from = Instant::now() + grace;
     loop {
-        let members = members();
-        let now = Instant::now();
-        if members.is_empty() || now >= kill_from + KILL_WAIT_MAX {
-            return members.is_empty();
+        let mut found = members();
+        if found.is_empty() {
+            found = members();
         }
-        for member in &members {
+        let now = Instant::now();
+        if found.is_empty() || now >= kill_from + KILL_WAIT_MAX {
+            return found.is_empty();
+        }
+        for member in &found {
             if now >= kill_from {
                 member.signal(Signal::KILL);
             } else if asked.insert((member.number, member.started)) {
@@ -227,6 +233,13 @@ mod tests {
         assert_eq!((process.parent, process.started), (7, 12345));
         assert!(!process.zombie);
         assert_eq!(Process::parse(42, "garbage"), None);
+        let of_threads = |threads: u32| {
+            let stat =
+                format!("42 (a) Z 7 42 42 0 -1 4 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 1");
+            Process::parse(42, &stat).unwrap().zombie
+        };
+        assert!(of_threads(1));
+        assert!(!of_threads(2), "only its first thread has ended");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod recovery;
 use planner::job::{GangChoice, Login, Placement, Recovery};
 use planner::site::{GangApi, Transport};
 
-use self::recovery::{REASONS, RecoveryFields};
+use self::recovery::{REASONS, RESET_MIN_SECS, RecoveryFields};
 use crate::FieldError;
 use crate::definition::Rule;
 use crate::field::Literal::EmptyObject;
@@ -32,9 +32,9 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "spec.muster.recovery": OBJECT => "When muster starts a program that failed again in the pods that it has: it ends every rank, waits until all of them are gone, and runs the launcher's command again. Never if not set. Needs transport Agent, and a launcher whose template has a command.";
     Honoured "spec.muster.recovery.restarts": INT32.at_least(0).required(), "3"
         => "How often the program is started again at most.";
-    Honoured "spec.muster.recovery.on": REASONS, r#"["RankKilled", "WorkerLost"]"#
+    Honoured "spec.muster.recovery.reasons": REASONS, r#"["RankKilled", "WorkerLost"]"#
         => "The reasons for which it is: RankKilled, CommandFailed, WorkerLost, Unreachable. All of them if not set.";
-    Honoured "spec.muster.recovery.resetAfterSeconds": INT64.at_least(1), "600"
+    Honoured "spec.muster.recovery.resetAfterSeconds": INT64.at_least(RESET_MIN_SECS), "600"
         => "When the program has run for this many seconds, all restarts are left again. They never are if not set.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";

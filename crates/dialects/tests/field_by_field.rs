@@ -16,6 +16,18 @@ fn fields(dialect: &Dialect) -> impl Iterator<Item = (&'static Field, Handling)>
     all.filter_map(|field| Some((field, field.handling?)))
 }
 
+/// kubectl reads YAML 1.1, in which these words are booleans, as keys too.
+#[test]
+fn no_name_of_a_field_is_a_boolean_in_yaml() {
+    let words = ["y", "yes", "n", "no", "on", "off", "true", "false"];
+    for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
+        for (field, _) in fields(dialect) {
+            let is_boolean = |part: &str| words.contains(&part.to_ascii_lowercase().as_str());
+            assert!(!field.path.split('.').any(is_boolean), "{}", field.path);
+        }
+    }
+}
+
 fn crd(resource: &Resource) -> Value {
     let file = format!(
         "../../deploy/crds/{}_{}.yaml",

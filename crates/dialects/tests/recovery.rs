@@ -60,8 +60,8 @@ fn it_is_the_same_in_every_dialect() {
             reset_secs: None,
         };
         assert_eq!(with(json!({"restarts": 3})), all);
-        assert_eq!(with(json!({"restarts": 3, "on": []})), all);
-        let some = json!({"restarts": 0, "on": ["WorkerLost", "RankKilled", "WorkerLost"],
+        assert_eq!(with(json!({"restarts": 3, "reasons": []})), all);
+        let some = json!({"restarts": 0, "reasons": ["WorkerLost", "RankKilled", "WorkerLost"],
             "resetAfterSeconds": 60});
         let some_hub = Recovery {
             restarts: 0,
@@ -74,20 +74,21 @@ fn it_is_the_same_in_every_dialect() {
 
 #[test]
 fn every_wrong_value_is_named() {
-    let recovery = json!({"restarts": -1, "on": ["RankKilled", "Evicted"], "resetAfterSeconds": 0});
+    let recovery =
+        json!({"restarts": -1, "reasons": ["RankKilled", "Evicted"], "resetAfterSeconds": 0});
     for dialect in DIALECTS {
         let muster = json!({"transport": "Agent", "recovery": recovery});
         assert_eq!(
             refusals(dialect, &job(dialect, muster)),
             [
                 "spec.muster.recovery.restarts: Invalid value: -1: must be greater than or equal to 0",
-                "spec.muster.recovery.on[1]: Unsupported value: \"Evicted\": supported values: \
+                "spec.muster.recovery.reasons[1]: Unsupported value: \"Evicted\": supported values: \
                  \"CommandFailed\", \"RankKilled\", \"WorkerLost\", \"Unreachable\"",
                 "spec.muster.recovery.resetAfterSeconds: Invalid value: 0: must be greater than or equal \
-                 to 1",
+                 to 60",
             ]
         );
-        let muster = json!({"transport": "Agent", "recovery": {"on": ["RankKilled"]}});
+        let muster = json!({"transport": "Agent", "recovery": {"reasons": ["RankKilled"]}});
         assert_eq!(
             refusals(dialect, &job(dialect, muster)),
             [

@@ -72,8 +72,9 @@ impl<'s> Attempt<'s> {
         asked: Option<usize>,
         variables: &[(&str, String)],
         mark: String,
+        is_again: bool,
     ) -> io::Result<Self> {
-        let run_directory = RunDirectory::make(&mark);
+        let run_directory = RunDirectory::make(&mark, is_again);
         let mut command = Command::new(launcher.program);
         command.args(launcher.arguments);
         let launcher_env = LauncherEnv {
@@ -109,9 +110,14 @@ impl<'s> Attempt<'s> {
         })
     }
 
-    /// Waits until the command is over, with everything that it has started on this host.
-    pub(super) fn concluded(mut self) -> AgentReport {
+    /// Waits until the command is over, with everything that it has started on this host. Also says when it
+    /// was over, or in trouble for which it was ended.
+    pub(super) fn concluded(mut self) -> (AgentReport, Instant) {
         let ended_for = self.watch();
+        let ended = ended_for
+            .as_ref()
+            .map_or_else(Instant::now, |(_, since)| *since);
+        let ended_for = ended_for.map(|(trouble, _)| trouble);
         if ended_for.is_some() || self.stop_until.is_some_and(|until| Instant::now() >= until) {
             self.tree.end(settings::grace().min(LAUNCHER_GRACE_MAX));
         }
@@ -123,13 +129,14 @@ impl<'s> Attempt<'s> {
         }
         let ending = self.child.exit.ending();
         let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
-        self.census
-            .report(code, self.stopped, ended_for, shim_lives)
+        let census = &self.census;
+        let report = census.report(code, self.stopped, ended_for, shim_lives);
+        (report, ended)
     }
 
-    /// Until the command has ended, or must be ended; the trouble for which it must, if it is not
-    /// that it was told to.
-    fn watch(&mut self) -> Option<Trouble> {
+    /// Until the command has ended, or must be ended; the trouble for which it must, and since when there
+    /// is, if it is not that it was told to.
+    fn watch(&mut self) -> Option<(Trouble, Instant)> {
         let mut trouble: Option<(Trouble, Option<Caller>, Instant)> = None;
         let mut shims_looked_at = Instant::now();
         loop {
@@ -164,7 +171,7 @@ impl<'s> Attempt<'s> {
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
-                return Some(trouble.clone());
+                return Some((trouble.clone(), *since));
             }
         }
     }

@@ -149,7 +149,8 @@ impl Attempts {
     pub(super) fn blocked(&self, report: AgentReport, why: &str) -> AgentReport {
         let mut report = self.told(report);
         let next = self.number.saturating_add(1);
-        report.message += &format!("; attempt {next} could not begin: {why}");
+        // First: a reader may cut the rest off.
+        report.message = format!("attempt {next} could not begin: {why}; {}", report.message);
         report
     }
 

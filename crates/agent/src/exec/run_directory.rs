@@ -22,7 +22,7 @@ pub(super) struct RunDirectory {
 impl RunDirectory {
     /// The root file system may be read-only; somewhere there is room for small files. A container
     /// that was restarted may find its predecessor's directory, whose process had the same number.
-    pub(super) fn make(mark: &str) -> Self {
+    pub(super) fn make(mark: &str, is_again: bool) -> Self {
         let given = settings::variable(env::RUN_DIR).map(PathBuf::from);
         let name = format!("muster-{mark}");
         // Whoever sets TMPDIR removes what is left there when this program is killed.
@@ -36,7 +36,7 @@ impl RunDirectory {
         let places = places.map(|place| place.join(&name));
         let made = |path: &PathBuf| std::fs::create_dir(path).is_ok();
         let ours = given.is_none();
-        if let Some(given) = &given {
+        if let Some(given) = given.as_ref().filter(|_| is_again) {
             let earlier = SessionRecord::read_all(given);
             earlier.iter().for_each(|record| record.remove(given));
         }

@@ -10,9 +10,9 @@ use thiserror::Error;
 
 use crate::tree::{Process, end_all};
 
-/// Attempts that are remembered. A request that is under way arrives within seconds, and an attempt takes
-/// longer than that.
-const REMEMBERED_MAX: usize = 16;
+/// Attempts that are remembered. A request that is under way arrives within seconds; there are fewer attempts
+/// than this in that time.
+const REMEMBERED_MAX: usize = 1024;
 
 /// Why a command is not started.
 #[derive(Debug, Error)]
@@ -65,20 +65,22 @@ impl Attempts {
     ) -> bool {
         let mut state = self.lock();
         if !state.over.contains(&mark) {
-            state.over.push_back(mark);
-            if state.over.len() > REMEMBERED_MAX {
-                state.over.pop_front();
-            }
             if !state.is_ending {
-                state.is_ending = true;
                 let attempts = self.clone();
-                // Without a thread nobody would say that all is gone, so that no attempt follows.
-                let _ = std::thread::Builder::new().spawn(move || {
-                    // A second look: a process may start another one while the table is read.
-                    while !end_all(&leftovers, grace) || !leftovers().is_empty() {}
+                let ending = std::thread::Builder::new().spawn(move || {
+                    while !end_all(&leftovers, grace) {}
                     attempts.lock().is_ending = false;
                     attempts.cleared.notify_all();
                 });
+                // Where nothing can be started now, whoever asks again finds the mark unknown.
+                if ending.is_err() {
+                    return false;
+                }
+                state.is_ending = true;
+            }
+            state.over.push_back(mark);
+            if state.over.len() > REMEMBERED_MAX {
+                state.over.pop_front();
             }
         }
         while state.is_ending {

@@ -88,6 +88,11 @@ fn greet(shared: &Shared, socket: TcpStream, handshake: HandshakeSlot) -> Option
 
 /// Says that nothing is left of an attempt, or, soon enough to be heard, that something still is.
 fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
+    // Whoever hears that all is gone here counts on this worker for the next attempt.
+    let mut stopping = [PollFd::new(&shared.stopping, PollFlags::IN)];
+    if poll(&mut stopping, Duration::ZERO).is_ok() && !stopping[0].revents().is_empty() {
+        return refuse(stream, &SessionEnd::Stopping.to_string());
+    }
     let own = shared.own;
     let until = Instant::now() + CLEAR_MAX;
     let grace = settings::grace();

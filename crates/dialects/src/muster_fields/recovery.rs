@@ -23,7 +23,9 @@ const WORDS: [&str; RESTARTABLE.len()] = {
     words
 };
 const WORD: Shape = TEXT.one_of(&WORDS);
-/// The shape of `on`.
+/// A program that fails at once must not look like a good one.
+pub(super) const RESET_MIN_SECS: i64 = 60;
+/// The shape of `reasons`.
 pub(super) const REASONS: Shape = Shape::of(FieldType::List(Some(&WORD)));
 
 /// `spec.muster.recovery`.
@@ -31,8 +33,8 @@ pub(super) const REASONS: Shape = Shape::of(FieldType::List(Some(&WORD)));
 pub struct RecoveryFields {
     /// `restarts`: how often.
     pub restarts: Option<i64>,
-    /// `on`: for which reasons; for all of them where it is empty.
-    pub on: Vec<String>,
+    /// `reasons`: for which of them; for all where it is empty.
+    pub reasons: Vec<String>,
     /// `resetAfterSeconds`: after which time all restarts are left again.
     pub reset_after_seconds: Option<i64>,
 }
@@ -40,8 +42,8 @@ pub struct RecoveryFields {
 impl RecoveryFields {
     /// The same, for the hub.
     pub(super) fn recovery(&self) -> Recovery {
-        let is_named = |reason: &Reason| self.on.iter().any(|word| word == reason.as_str());
-        let is_on = |reason: &Reason| self.on.is_empty() || is_named(reason);
+        let is_named = |reason: &Reason| self.reasons.iter().any(|word| word == reason.as_str());
+        let is_on = |reason: &Reason| self.reasons.is_empty() || is_named(reason);
         Recovery {
             restarts: within(self.restarts).unwrap_or_default(),
             on: RESTARTABLE.into_iter().filter(is_on).collect(),
@@ -53,11 +55,11 @@ impl RecoveryFields {
 pub(super) fn read(reader: &mut Reader, muster: &Place<'_>) -> Option<RecoveryFields> {
     let place = reader.group(muster, "recovery");
     place.value().filter(|value| value.is_object())?;
-    let on = reader.list_of(&place.field("on"), "a string", Value::is_string);
-    let on = on.into_iter().flatten().filter_map(Value::as_str);
+    let reasons = reader.list_of(&place.field("reasons"), "a string", Value::is_string);
+    let reasons = reasons.into_iter().flatten().filter_map(Value::as_str);
     Some(RecoveryFields {
         restarts: reader.int32(&place.field("restarts")),
-        on: on.map(str::to_owned).collect(),
+        reasons: reasons.map(str::to_owned).collect(),
         reset_after_seconds: reader.integer(&place.field("resetAfterSeconds"), i64::MAX),
     })
 }
@@ -75,14 +77,17 @@ pub(super) fn check(recovery: &RecoveryFields, errors: &mut Vec<FieldError>) {
         }
         Some(_) => {}
     }
-    for (index, word) in recovery.on.iter().enumerate() {
+    for (index, word) in recovery.reasons.iter().enumerate() {
         if !WORDS.contains(&word.as_str()) {
-            let path = format!("{PATH}.on[{index}]");
+            let path = format!("{PATH}.reasons[{index}]");
             errors.push(FieldError::unsupported(&path, word, &WORDS));
         }
     }
-    if let Some(secs) = recovery.reset_after_seconds.filter(|secs| *secs < 1) {
-        let detail = "must be greater than or equal to 1";
+    if let Some(secs) = recovery
+        .reset_after_seconds
+        .filter(|secs| *secs < RESET_MIN_SECS)
+    {
+        let detail = "must be greater than or equal to 60";
         let path = format!("{PATH}.resetAfterSeconds");
         errors.push(FieldError::invalid(&path, &secs.into(), detail));
     }

@@ -111,8 +111,8 @@ fn the_report_counts_all_attempts_and_names_the_last_ones() {
     let blocked = attempts.blocked(killed(), "worker w1 has ended");
     assert_eq!(
         blocked.message,
-        "rank 1 was killed; this was attempt 3; attempt 1 ended with RankKilled, attempt 2 with \
-         WorkerLost; attempt 4 could not begin: worker w1 has ended"
+        "attempt 4 could not begin: worker w1 has ended; rank 1 was killed; this was attempt 3; \
+         attempt 1 ended with RankKilled, attempt 2 with WorkerLost"
     );
     for _ in 0..5 {
         let restart = attempts.restart_after(&killed(), SECOND).unwrap();
