@@ -13,7 +13,7 @@ use crate::jobs::MpiJob;
 /// The program in which one rank goes wrong, see `e2e/images/misbehave.c`.
 pub const MISBEHAVE: &str = "/home/mpiuser/misbehave";
 /// What it waits between saying that all ranks met and going wrong.
-const MISBEHAVE_PAUSE: Duration = Duration::from_secs(1);
+pub const MISBEHAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// An image without ssh.
 pub fn image(mpi: Mpi) -> String {

@@ -27,6 +27,7 @@ mod managed_by;
 mod mpi_families;
 mod openmpi;
 mod placement;
+mod recovery;
 mod scaling;
 mod sdk;
 mod seeds;
