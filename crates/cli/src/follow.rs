@@ -20,6 +20,8 @@ use crate::{out, table, verdict};
 /// The progress line appears only after this time.
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
+/// How long a log may take to end once its job is over.
+const LAST_LINES_MAX: Duration = Duration::from_secs(5);
 /// Time between two lines of a job that does not change.
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(30);
 /// Lines of a failed program that are repeated at the end, and how many are searched for them.
@@ -105,12 +107,14 @@ impl<'a> Follower<'a> {
         let logs = self.logs(name).fuse();
         let finished = self.until_finished(name).fuse();
         futures::pin_mut!(logs, finished);
-        loop {
-            futures::select! {
-                result = finished => return result,
-                // A log may end before the job does.
-                _ = logs => {}
+        futures::select! {
+            result = finished => {
+                // The job may be over before its last lines have come.
+                let _ = tokio::time::timeout(LAST_LINES_MAX, logs).await;
+                result
             }
+            // A log may end before the job does.
+            _ = logs => finished.await,
         }
     }
 
@@ -120,6 +124,9 @@ impl<'a> Follower<'a> {
             let pods = self.backend.pods(JobView(&job)).await?;
             let started = launcher(&pods).filter(|pod| pod.phase() != "Pending");
             let Some(pod) = started else {
+                if JobView(&job).is_finished() {
+                    return Ok(());
+                }
                 self.backend.changed(JobView(&job)).await?;
                 continue;
             };
