@@ -14,7 +14,7 @@ use crate::root;
 /// The bill of one of our packages, whose program has this name.
 pub(super) fn of(package: &str, program: &str) -> Result<String> {
     let mut metadata = cargo("metadata");
-    metadata.args(["--format-version=1", "--locked", "--offline"]);
+    metadata.args(["--format-version=1", "--locked"]);
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     metadata.arg(format!("--filter-platform={platform}"));
     let metadata = command::output(&mut metadata)?;

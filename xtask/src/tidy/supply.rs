@@ -22,15 +22,11 @@ pub(super) struct Package {
     source: Option<String>,
 }
 
-/// All packages, as cargo resolves them for the systems that we ship for.
+/// All packages, as cargo resolves them for the systems that we ship for. On a new machine, cargo
+/// downloads those that it does not have yet.
 pub(super) fn packages() -> Result<Vec<Package>> {
     let mut metadata = cargo("metadata");
-    metadata.args([
-        "--format-version=1",
-        "--locked",
-        "--offline",
-        "--all-features",
-    ]);
+    metadata.args(["--format-version=1", "--locked", "--all-features"]);
     for target in ["x86_64", "aarch64"] {
         metadata.arg(format!("--filter-platform={target}-unknown-linux-gnu"));
     }
