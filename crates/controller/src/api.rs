@@ -154,8 +154,14 @@ impl Api {
 
     /// DELETE of the object with this UID, and of its dependents: a Job deleted by default leaves
     /// its pods running.
-    pub(crate) async fn delete(&self, target: Target<'_>, uid: &str) -> Result<String, ApiError> {
+    pub(crate) async fn delete(
+        &self,
+        target: Target<'_>,
+        uid: &str,
+        grace_secs: Option<u32>,
+    ) -> Result<String, ApiError> {
         let params = DeleteParams {
+            grace_period_seconds: grace_secs,
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),

@@ -172,7 +172,8 @@ impl Applier<'_> {
                 subresource,
                 merge,
             } => self.patch(&kind, &name, &uid, subresource, merge).await,
-            Action::Delete { kind, name, uid } => self.delete(&kind, &name, &uid).await,
+            Action::Delete { kind, name, uid } => self.delete(&kind, &name, &uid, None).await,
+            Action::ForgetPod { name, uid } => self.delete(&Kind::Pod, &name, &uid, Some(0)).await,
             Action::DeleteWorkers { selection, names } => {
                 self.delete_workers(&selection, &names).await
             }
@@ -313,10 +314,17 @@ impl Applier<'_> {
         }
     }
 
-    async fn delete(&self, kind: &Kind, name: &str, uid: &str) -> Result<Applied, ApiError> {
+    /// With the object's own grace time, or with so many seconds.
+    async fn delete(
+        &self,
+        kind: &Kind,
+        name: &str,
+        uid: &str,
+        grace_secs: Option<u32>,
+    ) -> Result<Applied, ApiError> {
         let resource = wire::resource(kind);
         let target = self.lookup.target(&resource, name);
-        match self.context.api.delete(target, uid).await {
+        match self.context.api.delete(target, uid, grace_secs).await {
             Ok(text) if is_gone(&text)? => {
                 self.accepted(kind, name);
                 self.lookup.record_absent(kind, name, uid);
@@ -377,7 +385,7 @@ impl Applier<'_> {
     async fn delete_job(&self, uid: &str) -> Result<Applied, ApiError> {
         let name = &self.lookup.owner.name;
         let target = self.lookup.target(&self.context.resource, name);
-        match self.context.api.delete(target, uid).await {
+        match self.context.api.delete(target, uid, None).await {
             Err(error) if !error.is_other_object() => Err(error),
             _ => Ok(Applied::Stopped),
         }
@@ -450,6 +458,7 @@ fn describe(action: &Action) -> String {
         Action::CreateWorkers(_) => "creating workers".to_owned(),
         Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+        Action::ForgetPod { name, .. } => format!("forgetting Pod {name}, whose node is gone"),
         Action::DeleteKey { name } => format!("deleting Secret {name}"),
         Action::DeleteWorkers { selection, .. } => {
             format!("deleting the pods {}", selection.labels())

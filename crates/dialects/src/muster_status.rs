@@ -6,12 +6,16 @@ use contract::reason::{Reason, Stage};
 use planner::job::HostNames;
 use planner::site::Transport;
 use planner::text::truncated;
-use planner::{Job, KeyRecord, Phase, Status, Verdict};
+use planner::{Job, KeyRecord, Phase, Replacements, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
 use crate::field::{BOOLEAN, Field, FieldType, INT32, INT64, OBJECT, Shape, TEXT, TIME, fields};
 
+/// Fields that count pods which were replaced.
+const RESTARTS: &str = "restarts";
+const LOST_WORKERS: &str = "lostWorkers";
+const REPLACED: &str = "replaced";
 /// Type of the one condition: the job and its objects are accepted.
 const ACCEPTED: &str = "Accepted";
 /// The message of a condition holds no more than this, as in the standard schema.
@@ -39,6 +43,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "status.muster.startTime": TIME
         => "When the job started, where the API has no other field for it.";
     "status.muster.restarts": INT32 => "How many pods were replaced after a failure.";
+    "status.muster.lostWorkers": INT32
+        => "How many workers were lost and replaced while the launcher went on (spec.muster.recovery).";
     "status.muster.replaced": TEXT => "UID of the pod that was replaced last.";
     "status.muster.keys": OBJECT => "The Secret with the job's keys, recorded before it is created.";
     "status.muster.keys.secret": TEXT => "Name of the Secret.";
@@ -81,9 +87,17 @@ impl StatusContext<'_> {
         if let Some(reason) = status.reason {
             muster["reason"] = reason.as_str().into();
         }
-        if status.restarts > 0 {
-            muster["restarts"] = status.restarts.into();
-            muster["replaced"] = status.replaced.clone().into();
+        let replacements = &status.replacements;
+        for (name, count) in [
+            (RESTARTS, replacements.restarts),
+            (LOST_WORKERS, replacements.lost_workers),
+        ] {
+            if count > 0 {
+                muster[name] = count.into();
+            }
+        }
+        if let Some(last) = &replacements.last {
+            muster[REPLACED] = last.as_str().into();
         }
         if let Some(KeyRecord { secret, workers }) = &status.keys {
             muster["keys"] = json!({"secret": secret});
@@ -112,7 +126,14 @@ impl StatusContext<'_> {
             "finished": false,
             "conditions": [self.accepted(Some(Obstacle { reason, message: problem }))],
         });
-        for kept in ["transport", "ready", "restarts", "replaced", "keys"] {
+        for kept in [
+            "transport",
+            "ready",
+            RESTARTS,
+            LOST_WORKERS,
+            REPLACED,
+            "keys",
+        ] {
             if let Some(value) = self.stored.get(kept) {
                 muster[kept] = value.clone();
             }
@@ -168,12 +189,19 @@ pub(crate) fn new_obstacle<'v>(stored: &Value, muster: &'v Value) -> Option<(&'v
     current(muster).filter(|now| known != Some(*now))
 }
 
-/// How many pods were replaced after a failure, and the UID of the last of them.
-pub(crate) fn replacements(muster: &Value) -> (u32, Option<String>) {
-    let restarts = muster.get("restarts").and_then(Value::as_u64);
-    let restarts = restarts.and_then(|restarts| u32::try_from(restarts).ok());
-    let replaced = muster.get("replaced").and_then(Value::as_str);
-    (restarts.unwrap_or_default(), replaced.map(str::to_owned))
+/// The pods that were replaced.
+pub(crate) fn replacements(muster: &Value) -> Replacements {
+    let count = |name: &str| {
+        let count = muster.get(name).and_then(Value::as_u64);
+        let count = count.and_then(|count| u32::try_from(count).ok());
+        count.unwrap_or_default()
+    };
+    let last = muster.get(REPLACED).and_then(Value::as_str);
+    Replacements {
+        restarts: count(RESTARTS),
+        lost_workers: count(LOST_WORKERS),
+        last: last.map(str::to_owned),
+    }
 }
 
 /// The Secret with the job's keys.

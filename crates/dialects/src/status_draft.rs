@@ -19,6 +19,9 @@ use crate::{Event, FieldError, Finding, Report, time};
 /// The API server refuses events with longer messages.
 const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
 
+/// The reason of the event for a worker that was lost and is replaced.
+const WORKER_REPLACED: &str = "WorkerReplaced";
+
 /// How one dialect reports.
 pub(crate) struct Reporter {
     /// Name of the dialect.
@@ -107,6 +110,7 @@ impl Reporter {
                     draft.muster = context.planned(planned);
                 }
                 (self.project)(&mut draft, planned);
+                draft.announce_lost_worker(planned);
                 draft.announce_obstacle(self.obstacle_reason);
             }
         }
@@ -203,6 +207,14 @@ impl StatusDraft<'_> {
     /// Something blocks the job that did not when the stored status was written.
     pub(crate) fn has_new_obstacle(&self) -> bool {
         muster_status::new_obstacle(self.stored_muster, &self.muster).is_some()
+    }
+
+    /// Announces that a worker is replaced, when it is counted.
+    fn announce_lost_worker(&mut self, planned: &Status) {
+        let before = muster_status::replacements(self.stored_muster).lost_workers;
+        if planned.replacements.lost_workers > before {
+            self.warn(WORKER_REPLACED, &planned.message);
+        }
     }
 
     /// Announces what blocks the job, if it is new.

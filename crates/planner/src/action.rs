@@ -44,6 +44,13 @@ pub enum Action {
         /// The delete applies to this very object only.
         uid: String,
     },
+    /// Forget this very pod, which is being deleted: its node does not confirm that its containers ended.
+    ForgetPod {
+        /// Its name.
+        name: String,
+        /// The request applies to this very pod only.
+        uid: String,
+    },
     /// Delete the Secret of this name, which the job's status records as its own.
     DeleteKey {
         /// Its name.
@@ -78,6 +85,7 @@ impl Action {
             }
             Self::Patch { .. }
             | Self::Delete { .. }
+            | Self::ForgetPod { .. }
             | Self::DeleteKey { .. }
             | Self::DeleteWorkers { .. }
             | Self::DeleteJob { .. } => Vec::new(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::action::{Action, Kind, Object};
 use crate::job::{LauncherStart, Workers};
-use crate::observed::Observed;
+use crate::observed::{Observed, Pod};
 use crate::phase::Phase;
 use crate::plan::Plan;
 use crate::waiting_on::WaitingOn;
@@ -52,11 +52,12 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
                 {
                     found.push("a job is opened that asks for a NetworkPolicy".to_owned());
                 }
-                let counted = observed.recorded.replaced.as_ref() == Some(uid);
+                let counted = observed.recorded.replacements.last.as_ref() == Some(uid);
                 if matches!(action, Action::Delete { .. }) && *kind == Kind::Pod && !counted {
                     removed(observed, [name].into_iter(), &mut found);
                 }
             }
+            Action::ForgetPod { name, uid } => forgotten(observed, name, uid, &mut found),
             Action::DeleteKey { name } => keys_removed(observed, name, &mut found),
             Action::DeleteWorkers { selection, names } => {
                 collected(observed, &known, selection, names, &mut found);
@@ -67,6 +68,22 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
     }
     whole(observed, plan, &mut found);
     found
+}
+
+/// A pod is forgotten only if others deleted it, its time to end is over and it is not Ready, and if the job
+/// is to go on without it.
+fn forgotten(observed: &Observed, name: &str, uid: &str, found: &mut Vec<String>) {
+    let mut workers = observed.workers.iter();
+    let is_silent = |pod: &Pod| {
+        let is_late = pod.ends_by.is_some_and(|by| by < observed.now);
+        pod.uid == uid && is_late && !pod.ready
+    };
+    if !workers.any(is_silent) {
+        found.push(format!("pod {name} is forgotten while its node may end it"));
+    }
+    if observed.job.recovery.is_none() || observed.recorded.outcome.is_some() {
+        found.push(format!("pod {name} is forgotten, and nobody needs its name"));
+    }
 }
 
 /// Pods that run, or may be started again, need the keys. No other Secret is deleted than the one whose

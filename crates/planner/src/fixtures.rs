@@ -288,6 +288,7 @@ pub fn pod(name: &str) -> Pod {
         replica_index: name.rsplit('-').next().and_then(|index| index.parse().ok()),
         created_at: noon(),
         deleting: false,
+        ends_by: None,
         stopped: false,
         phase: PodPhase::Pending,
         begun: false,
@@ -368,8 +369,7 @@ impl Observed {
             ran: self.recorded.ran || status.running,
             suspended: status.suspended,
             outcome: status.outcome.filter(|_| !self.job.outlives_launcher()),
-            restarts: status.restarts,
-            replaced: status.replaced,
+            replacements: status.replacements,
             keys: status.keys,
         };
         self

@@ -38,7 +38,7 @@ pub use keys::Keys;
 pub use observed::Observed;
 pub use phase::Phase;
 pub use plan::{Plan, more_hopeful_cause, plan, read_agent_report};
-pub use recorded::{KeyRecord, Outcome, Recorded, Verdict};
+pub use recorded::{KeyRecord, Outcome, Recorded, Replacements, Verdict};
 pub use ssh_port::SshPorts;
 pub use status::{Count, PodNote, Status};
 pub use takeover::taken_over;

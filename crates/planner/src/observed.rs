@@ -303,6 +303,8 @@ pub struct Pod {
     pub created_at: Timestamp,
     /// It is being deleted.
     pub deleting: bool,
+    /// By when its containers must have ended, where it is being deleted.
+    pub ends_by: Option<Timestamp>,
     /// Its containers ended after they were told to: an exit with 0 does not prove that the program got
     /// to its end.
     pub stopped: bool,

@@ -31,6 +31,7 @@ mod launcher;
 mod merge_patch;
 mod network_policy;
 mod pods;
+mod recovery;
 mod retry;
 mod situation;
 mod size;
@@ -117,6 +118,7 @@ fn run(observed: &Observed, reach: Reach<'_>, outcome: Option<&Outcome>) -> Vec<
     let workers = [
         account::bind(observed),
         retry::remove_counted(observed),
+        recovery::forget_abandoned(observed),
         workers::ensure(observed, reach, outcome),
     ];
     let launcher = [

@@ -38,12 +38,21 @@ pub struct Recorded {
     pub suspended: bool,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// Pods that were replaced after a failure.
-    pub restarts: u32,
-    /// UID of the last of them: it is counted, and may go.
-    pub replaced: Option<String>,
+    /// Pods that were replaced.
+    pub replacements: Replacements,
     /// The Secret with the job's keys.
     pub keys: Option<KeyRecord>,
+}
+
+/// Pods of a job that were replaced, counted before they go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replacements {
+    /// After a failure, where the pod's restart policy asks for it. The job's limit of retries counts them.
+    pub restarts: u32,
+    /// Workers that were lost, where the job asks for recovery.
+    pub lost_workers: u32,
+    /// UID of the last pod of both: it is counted, and may go.
+    pub last: Option<String>,
 }
 
 /// The Secret with a job's keys, recorded before it is created. Nobody reads a Secret to learn whose it is:

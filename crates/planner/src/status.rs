@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::observed::PodPhase;
 use crate::phase::Phase;
-use crate::recorded::{KeyRecord, Outcome};
+use crate::recorded::{KeyRecord, Outcome, Replacements};
 
 /// What is true of the job now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +35,8 @@ pub struct Status {
     pub ready: u32,
     /// Workers that were asked for.
     pub wanted: u32,
-    /// Pods that were replaced after a failure.
-    pub restarts: u32,
-    /// UID of the last pod that was, or is about to be, replaced.
-    pub replaced: Option<String>,
+    /// Pods that were, or are about to be, replaced.
+    pub replacements: Replacements,
     /// The Secret with the job's keys, which must be recorded before it is created.
     pub keys: Option<KeyRecord>,
     /// Every pod, launcher first; none unless the job's clients read of them.

@@ -28,10 +28,8 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
     let ended_at = completed.map(|at| time::read(at).unwrap_or(Timestamp::UNIX_EPOCH));
     let verdict = conditions.verdict([SUCCEEDED, FAILED]).zip(ended_at);
     let muster = status.get("muster").unwrap_or(&Value::Null);
-    let (restarts, replaced) = muster_status::replacements(muster);
     Recorded {
-        restarts,
-        replaced,
+        replacements: muster_status::replacements(muster),
         keys: muster_status::keys(muster),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),

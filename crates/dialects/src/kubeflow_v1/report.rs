@@ -43,8 +43,8 @@ fn project(draft: &mut StatusDraft<'_>, planned: &Status) {
     create(draft);
     start(draft, planned.started_at);
     suspend_or_resume(draft, planned.suspended);
-    let (restarts, _) = muster_status::replacements(draft.stored_muster);
-    if planned.restarts > restarts {
+    let before = muster_status::replacements(draft.stored_muster);
+    if planned.replacements.restarts > before.restarts {
         restart(draft);
     }
     match &planned.outcome {

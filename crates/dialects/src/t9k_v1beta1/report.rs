@@ -29,7 +29,6 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     let status = job.get("status").unwrap_or(&Value::Null);
     let conditions = Conditions::of(status);
     let muster = status.get("muster").unwrap_or(&Value::Null);
-    let (restarts, replaced) = muster_status::replacements(muster);
     let ended = [COMPLETED, FAILED].map(|name| conditions.get(name));
     let ended = ended.into_iter().flatten();
     let mut times = ended.filter_map(|condition| time::read(text(condition, "lastTransitionTime")));
@@ -44,8 +43,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
         ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),
         outcome: verdict.map(|verdict| Outcome { verdict, at }),
-        restarts,
-        replaced,
+        replacements: muster_status::replacements(muster),
     }
 }
 

@@ -3,7 +3,7 @@
 use dialects::kubeflow_v2beta1::DIALECT;
 use dialects::{Finding, Report, Urgency};
 use jiff::Timestamp;
-use planner::{Count, Outcome, Phase, Reason, Status, Verdict};
+use planner::{Count, Outcome, Phase, Reason, Replacements, Status, Verdict};
 use serde_json::{Value, json};
 
 pub(crate) fn at(text: &str) -> Timestamp {
@@ -37,8 +37,7 @@ pub(crate) fn waiting() -> Status {
         workers: Count::default(),
         ready: 0,
         wanted: 2,
-        restarts: 0,
-        replaced: None,
+        replacements: Replacements::default(),
         keys: None,
         pods: Vec::new(),
     }

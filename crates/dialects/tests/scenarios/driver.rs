@@ -208,6 +208,7 @@ impl Scenario {
                 Action::CreateWorkers(_)
                 | Action::Patch { .. }
                 | Action::Delete { .. }
+                | Action::ForgetPod { .. }
                 | Action::DeleteKey { .. }
                 | Action::DeleteWorkers { .. } => {}
             }

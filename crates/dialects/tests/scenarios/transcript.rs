@@ -145,6 +145,7 @@ fn deed(action: &Action) -> (String, Vec<&str>) {
             (what, vec![name])
         }
         Action::Delete { kind, name, .. } => (format!("delete {}", kind.as_str()), vec![name]),
+        Action::ForgetPod { name, .. } => ("forget Pod".to_owned(), vec![name]),
         Action::DeleteKey { name } => ("delete Secret".to_owned(), vec![name]),
         Action::DeleteWorkers { names, .. } => {
             let names = names.iter().map(String::as_str).collect();

@@ -62,6 +62,7 @@ pub(super) fn may_try(observed: &Observed, action: &Action) -> bool {
         }
         Action::CreateWorkers(_) => return !is_waiting(observed, &Kind::Pod),
         Action::Patch { kind, name, .. } | Action::Delete { kind, name, .. } => (kind, name),
+        Action::ForgetPod { name, .. } => (&Kind::Pod, name),
         Action::DeleteKey { name } => (&Kind::Secret, name),
         Action::DeleteWorkers { selection, .. } => {
             collection = selection.labels();

@@ -27,7 +27,7 @@ pub(super) fn of_startup(observed: &Observed) -> Option<Timestamp> {
     let begun = pods.iter().any(|pod| pod.phase != PodPhase::Pending)
         || launcher.is_some_and(|launcher| launcher.failed_pods > 0)
         || observed.recorded.ran
-        || observed.recorded.restarts > 0;
+        || observed.recorded.replacements.restarts > 0;
     if observed.job.lifecycle.suspended || observed.recorded.suspended || begun {
         return None;
     }

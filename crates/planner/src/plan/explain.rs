@@ -23,7 +23,6 @@ type Explanation = (WaitingOn, Option<Reason>, String);
 pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
     let observed = situation.observed;
     let (waiting_on, reason, message) = explanation(situation);
-    let (restarts, replaced) = retry::count(observed);
     let suspended = observed.job.lifecycle.suspended;
     let status = Status {
         phase: situation.phase,
@@ -38,8 +37,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         outcome: situation.outcome.clone(),
         ready: situation.ready,
         wanted: situation.wanted,
-        restarts,
-        replaced,
+        replacements: retry::count(observed),
         keys: identity::record(observed, situation.outcome.is_some()),
         pods: notes(observed),
     };
@@ -270,7 +268,11 @@ fn gathering(situation: &Situation<'_>) -> Explanation {
                 "" => "no node",
                 node => node,
             };
-            let message = format!("{progress}; {} ended early on {node}", pod.name);
+            let then = match retry::is_replaced(observed, pod) {
+                true => " and is replaced",
+                false => "",
+            };
+            let message = format!("{progress}; {} ended early on {node}{then}", pod.name);
             (Reason::WaitingForWorkers, message)
         }
         (None, Some((waiting, why))) => {

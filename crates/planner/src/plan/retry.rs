@@ -1,20 +1,22 @@
 //! Policy: a pod of ours that was ended from outside is replaced, where its restart policy says so, and
 //! containers are started again only so often. Pods that a Job or a StatefulSet makes are its
-//! controller's business.
+//! controller's business. Workers of a job that asks for recovery are replaced in the same way.
 //!
 //! A replacement is counted in the status before the failed pod goes, so that none is forgotten.
 
-use super::pods;
+use super::{pods, recovery};
 use crate::action::Action;
 use crate::job::{LauncherKind, RestartPolicy, Workers};
 use crate::observed::{Observed, Pod, PodPhase};
+use crate::recorded::Replacements;
 
 /// Exit codes from here on tell of a signal, so the program was ended from outside.
 const ENDED_FROM_OUTSIDE: i32 = 128;
 
-/// The first failed pod that is to be replaced and is not counted yet.
-pub(super) fn uncounted(observed: &Observed) -> Option<&Pod> {
-    failed(observed).find(|pod| !is_counted(observed, pod))
+/// The first pod that failed again and needs a retry which is not counted yet.
+pub(super) fn unretried(observed: &Observed) -> Option<&Pod> {
+    let mut failed = failed(observed).filter(|pod| !recovery::is_lost(observed, pod));
+    failed.find(|pod| !is_counted(observed, pod))
 }
 
 /// The failed pod that was counted last, as long as it is there.
@@ -28,8 +30,13 @@ fn failed(observed: &Observed) -> impl Iterator<Item = &Pod> {
     pods.filter(|pod| is_replaced(observed, pod))
 }
 
-/// The pod failed in a way after which it is replaced.
+/// The pod ended in a way after which it is replaced.
 pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
+    recovery::is_lost(observed, pod) || is_retried(observed, pod)
+}
+
+/// Its restart policy replaces it.
+fn is_retried(observed: &Observed, pod: &Pod) -> bool {
     let from_outside = |pod: &Pod| match &pod.exit {
         Some(exit) => exit.code >= ENDED_FROM_OUTSIDE,
         // Its node was lost, or it had to leave it.
@@ -43,19 +50,31 @@ pub(super) fn is_replaced(observed: &Observed, pod: &Pod) -> bool {
 
 /// The failed pod that was counted goes, so that its name is free for the next.
 pub(super) fn remove_counted(observed: &Observed) -> Vec<Action> {
-    let pod = counted(observed);
+    let is_due = |pod: &&Pod| {
+        let is_lost = recovery::is_lost(observed, pod);
+        !is_lost || recovery::due(pod) <= observed.now
+    };
+    let pod = counted(observed).filter(is_due);
     pod.map(pods::delete).into_iter().collect()
 }
 
 /// Pods that were replaced, and the last of them, for the status. The status has room for one UID, so
 /// the next pod is counted when the last is gone: otherwise that one would be counted again.
-pub(super) fn count(observed: &Observed) -> (u32, Option<String>) {
-    let recorded = &observed.recorded;
-    let next = uncounted(observed).filter(|_| counted(observed).is_none());
-    match next {
-        Some(pod) if !is_used_up(observed) => (recorded.restarts + 1, Some(pod.uid.clone())),
-        Some(_) | None => (recorded.restarts, recorded.replaced.clone()),
+pub(super) fn count(observed: &Observed) -> Replacements {
+    let mut counts = observed.recorded.replacements.clone();
+    let next = failed(observed).find(|pod| !is_counted(observed, pod));
+    let Some(pod) = next.filter(|_| counted(observed).is_none()) else {
+        return counts;
+    };
+    if recovery::is_lost(observed, pod) {
+        counts.lost_workers = counts.lost_workers.saturating_add(1);
+    } else if is_used_up(observed) {
+        return counts;
+    } else {
+        counts.restarts = counts.restarts.saturating_add(1);
     }
+    counts.last = Some(pod.uid.clone());
+    counts
 }
 
 /// No more restarts are left, and another one happened or is needed.
@@ -72,13 +91,13 @@ pub(super) fn is_used_up(observed: &Observed) -> bool {
     let pods = launchers.chain(pods::workers(observed));
     let running = pods.filter(|pod| pod.phase == PodPhase::Running);
     let in_place: u32 = running.map(restarts).sum();
-    let so_far = in_place.saturating_add(observed.recorded.restarts);
-    let needed = uncounted(observed).is_some();
+    let so_far = in_place.saturating_add(observed.recorded.replacements.restarts);
+    let needed = unretried(observed).is_some();
     so_far >= limit && (needed || in_place > 0)
 }
 
 fn is_counted(observed: &Observed, pod: &Pod) -> bool {
-    observed.recorded.replaced.as_ref() == Some(&pod.uid)
+    observed.recorded.replacements.last.as_ref() == Some(&pod.uid)
 }
 
 /// The restart policy of a pod of ours.

@@ -176,7 +176,7 @@ fn of_restarts(observed: &Observed) -> Option<Outcome> {
         return None;
     }
     let name = &observed.job.owner.name;
-    let because = match retry::uncounted(observed) {
+    let because = match retry::unretried(observed) {
         Some(pod) => format!(": {} failed again", pod.name),
         None => String::new(),
     };

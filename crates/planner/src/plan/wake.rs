@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::situation::Situation;
-use super::{cleanup, deadline, expiry, stuck};
+use super::{cleanup, deadline, expiry, recovery, stuck};
 
 /// When to look again.
 pub(super) fn at(situation: &Situation<'_>) -> Option<Timestamp> {
@@ -24,6 +24,7 @@ pub(super) fn at(situation: &Situation<'_>) -> Option<Timestamp> {
     deadlines
         .chain(retries)
         .chain(cleanup::grace_end(observed))
+        .chain(recovery::wake(observed).filter(|_| !over))
         .filter(|at| *at > observed.now)
         .min()
 }

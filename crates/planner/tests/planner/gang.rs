@@ -53,6 +53,7 @@ fn group_actions(plan: &Plan) -> Vec<&Action> {
             Action::Create(object) | Action::CreateKey { secret: object, .. } => &object.kind,
             Action::Patch { kind, .. } | Action::Delete { kind, .. } => kind,
             Action::CreateWorkers(_)
+            | Action::ForgetPod { .. }
             | Action::DeleteKey { .. }
             | Action::DeleteWorkers { .. }
             | Action::DeleteJob { .. } => {

@@ -73,6 +73,7 @@ fn deeds_of(action: &Action) -> Vec<String> {
         }
         Action::Patch { kind, name, .. } => format!("patch {} {name}", kind.as_str()),
         Action::Delete { kind, name, .. } => format!("delete {} {name}", kind.as_str()),
+        Action::ForgetPod { name, .. } => format!("forget Pod {name}"),
         Action::DeleteKey { name } => format!("delete Secret {name}"),
         Action::DeleteWorkers { names, .. } => format!("delete workers {}", names.join(" ")),
         Action::DeleteJob { uid } => format!("delete the job {uid}"),
@@ -108,6 +109,7 @@ fn patch(plan: &Plan) -> Value {
             | Action::CreateWorkers(_)
             | Action::CreateKey { .. }
             | Action::Delete { .. }
+            | Action::ForgetPod { .. }
             | Action::DeleteKey { .. }
             | Action::DeleteWorkers { .. }
             | Action::DeleteJob { .. } => None,

@@ -262,15 +262,15 @@ fn exit_code_makes_a_pod_again_that_was_ended_from_outside() {
     let killed = running(again(demo())).with(launcher_fails(137));
     let first = plan(&killed);
     assert_eq!(first.status.outcome, None);
-    assert_eq!((first.status.restarts, deeds(&first)), (1, vec![]));
-    assert_eq!(first.status.replaced.as_deref(), Some("uid-demo-launcher"));
+    assert_eq!((first.status.replacements.restarts, deeds(&first)), (1, vec![]));
+    assert_eq!(first.status.replacements.last.as_deref(), Some("uid-demo-launcher"));
 
     let mut counted = killed.recorded();
     assert_eq!(deeds(&plan(&counted)), ["delete Pod demo-launcher"]);
     let deletion = plan(&counted);
     counted.carry_out(&deletion);
     assert_eq!(deeds(&plan(&counted)), ["create Pod demo-launcher"]);
-    assert_eq!(plan(&counted).status.restarts, 1);
+    assert_eq!(plan(&counted).status.replacements.restarts, 1);
 }
 
 #[test]
@@ -280,13 +280,13 @@ fn c05_two_pods_that_fail_together_are_counted_once_each() {
             let worker = &mut world.workers[index];
             (worker.phase, worker.exit) = (PodPhase::Failed, exit(137));
         }
-        world.recorded.restarts = 1;
-        world.recorded.replaced = Some("uid-demo-worker-3".to_owned());
+        world.recorded.replacements.restarts = 1;
+        world.recorded.replacements.last = Some("uid-demo-worker-3".to_owned());
     });
     let first = plan(&both);
     assert_eq!(deeds(&first), ["delete Pod demo-worker-3"]);
     assert_eq!(
-        first.status.restarts, 1,
+        first.status.replacements.restarts, 1,
         "another is counted after this one"
     );
 
@@ -294,8 +294,8 @@ fn c05_two_pods_that_fail_together_are_counted_once_each() {
     world.carry_out(&first);
     let second = plan(&world);
     assert_eq!(deeds(&second), ["create Pod demo-worker-3"]);
-    assert_eq!(second.status.restarts, 2);
-    let replaced = second.status.replaced.as_deref();
+    assert_eq!(second.status.replacements.restarts, 2);
+    let replaced = second.status.replacements.last.as_deref();
     assert_eq!(replaced, Some("uid-demo-worker-1"));
     world.carry_out(&second);
     let mut world = world.recorded();
@@ -303,7 +303,7 @@ fn c05_two_pods_that_fail_together_are_counted_once_each() {
     assert_eq!(deeds(&third), ["delete Pod demo-worker-1"]);
     world.carry_out(&third);
     let world = world.settled().recorded();
-    assert_eq!(world.recorded.restarts, 2, "two pods failed");
+    assert_eq!(world.recorded.replacements.restarts, 2, "two pods failed");
     assert_eq!(world.workers.len(), 4);
 }
 
@@ -314,15 +314,15 @@ fn c05_the_limit_is_reached_by_the_failure_after_the_last_that_it_allows() {
         for worker in &mut world.workers {
             (worker.phase, worker.exit) = (PodPhase::Failed, exit(137));
         }
-        world.recorded.restarts = 1;
-        world.recorded.replaced = Some("uid-demo-worker-1".to_owned());
+        world.recorded.replacements.restarts = 1;
+        world.recorded.replacements.last = Some("uid-demo-worker-1".to_owned());
     });
     assert_eq!(
         plan(&both).status.outcome,
         None,
         "two failures, two retries"
     );
-    let (reason, message) = failure(&both.with(|world| world.recorded.restarts = 2));
+    let (reason, message) = failure(&both.with(|world| world.recorded.replacements.restarts = 2));
     assert_eq!(reason, "BackoffLimitExceeded");
     assert!(message.ends_with("demo-worker-0 failed again"), "{message}");
 }
@@ -338,7 +338,7 @@ fn exit_code_stops_at_the_backoff_limit() {
     let limited = again(demo()).limited(|limits| limits.backoff_limit = Some(2));
     let killed = running(limited).with(launcher_fails(137));
     assert_eq!(plan(&killed).status.outcome, None);
-    let (reason, message) = failure(&killed.with(|world| world.recorded.restarts = 2));
+    let (reason, message) = failure(&killed.with(|world| world.recorded.replacements.restarts = 2));
     assert_eq!(reason, "BackoffLimitExceeded");
     assert_eq!(
         message,

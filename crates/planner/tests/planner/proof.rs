@@ -213,7 +213,7 @@ fn a_program_that_ran_did_start_in_time_although_its_pod_is_gone() {
         assert_eq!(outcome(&ran), None);
         let never = ran.with(|world| world.recorded.ran = false);
         assert!(outcome(&never).is_some());
-        let again = never.with(|world| world.recorded.restarts = 1);
+        let again = never.with(|world| world.recorded.replacements.restarts = 1);
         assert_eq!(outcome(&again), None);
     }
 }

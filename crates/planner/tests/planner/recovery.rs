@@ -1,14 +1,16 @@
-//! Programs that are started again in their pods: what the launcher is told of it, and what the status says
-//! of a program that succeeded in the end.
+//! Programs that are started again in their pods: what the launcher is told of it, what the status says
+//! of a program that succeeded in the end, and which workers are replaced meanwhile.
 
 use contract::env;
+use jiff::SignedDuration;
 use planner::fixtures::{job, noon};
 use planner::job::Recovery;
 use planner::observed::{Observed, PodPhase};
-use planner::{Job, Reason, plan};
+use planner::{Job, Reason, check, plan};
 use serde_json::Value;
 
 use crate::agent::{by_agent, command, launcher};
+use crate::deeds;
 
 fn recovering(reset_secs: Option<u64>) -> Job {
     job("demo").workers(2).with(|job| {
@@ -71,4 +73,133 @@ fn a_success_that_took_several_attempts_says_so() {
         ended(Some("attempt 2 succeeded")),
         "the launcher ended with 0: attempt 2 succeeded"
     );
+}
+
+fn secs(secs: i64) -> SignedDuration {
+    SignedDuration::from_secs(secs)
+}
+
+/// A job of two that has run for a minute.
+fn running(job: Job) -> Observed {
+    by_agent(job)
+        .running()
+        .with(|world| world.now += secs(60))
+}
+
+fn evicted(world: &mut Observed) {
+    let worker = &mut world.workers[1];
+    (worker.phase, worker.ready) = (PodPhase::Failed, false);
+    (worker.reason, worker.node) = ("Evicted".to_owned(), "n1".to_owned());
+}
+
+#[test]
+fn a_lost_worker_is_counted_and_then_replaced_alone() {
+    let lost = running(recovering(None)).with(evicted);
+    let first = plan(&lost);
+    assert_eq!((&first.status.outcome, deeds(&first)), (&None, vec![]));
+    assert_eq!(first.status.replacements.lost_workers, 1);
+    assert_eq!(
+        first.status.message,
+        "1 of 2 workers run; demo-worker-1 ended early on n1 and is replaced"
+    );
+
+    let mut world = lost.recorded();
+    for expected in ["delete Pod demo-worker-1", "create Pod demo-worker-1"] {
+        let next = plan(&world);
+        assert_eq!(deeds(&next), [expected]);
+        assert_eq!(check::violations(&world, &next), [""; 0]);
+        assert_eq!(next.status.replacements.lost_workers, 1);
+        world.carry_out(&next);
+    }
+    let again = world.with(evicted).with(|world| {
+        world.workers[1].uid = "another".to_owned();
+        world.workers[1].created_at = world.now;
+    });
+    assert_eq!(plan(&again).status.replacements.lost_workers, 2);
+}
+
+#[test]
+fn a_worker_that_ended_at_once_is_not_replaced_at_once() {
+    let early = running(recovering(None)).with(evicted).with(|world| {
+        world.workers[1].created_at = world.now - secs(4);
+    });
+    let early = early.recorded();
+    let waits = plan(&early);
+    assert_eq!(deeds(&waits), [""; 0]);
+    assert_eq!(waits.wake, Some(early.now + secs(6)));
+    let later = early.with(|world| world.now += secs(6));
+    assert_eq!(deeds(&plan(&later)), ["delete Pod demo-worker-1"]);
+}
+
+#[test]
+fn the_launcher_is_not_told_that_a_lost_worker_has_ended() {
+    let located = running(recovering(None)).with(|world| {
+        for (index, worker) in world.workers.iter_mut().enumerate() {
+            worker.address = format!("10.0.0.{index}");
+        }
+    });
+    assert_eq!(deeds(&plan(&located)), ["patch Pod l-0"]);
+    assert_eq!(deeds(&plan(&located.clone().with(evicted))), [""; 0]);
+    let without = located.with(evicted).with(|world| world.job.recovery = None);
+    let ended = plan(&without).status.outcome;
+    assert!(ended.is_some(), "a job that does not recover is over");
+}
+
+#[test]
+fn a_worker_is_replaced_only_for_a_reason_that_the_job_names() {
+    let world = running(recovering(None)).with(evicted).with(|world| {
+        let recovery = world.job.recovery.as_mut().unwrap();
+        recovery.on = vec![Reason::RankKilled];
+    });
+    let plan = plan(&world);
+    assert!(plan.status.outcome.is_some());
+    assert_eq!(plan.status.replacements.lost_workers, 0);
+}
+
+#[test]
+fn a_lost_worker_uses_up_no_retry() {
+    let limited = recovering(None).of_pods();
+    let limited = limited.limited(|limits| limits.backoff_limit = Some(0));
+    let world = by_agent(limited).settled().workers_ready().settled();
+    let world = world.with(|world| {
+        world.launcher_pods[0].phase = PodPhase::Running;
+        world.now += secs(60);
+    });
+    let world = world.recorded().with(evicted).recorded();
+    assert_eq!(world.recorded.replacements.lost_workers, 1);
+    assert_eq!(plan(&world).status.outcome, None);
+    assert_eq!(deeds(&plan(&world)), ["delete Pod demo-worker-1"]);
+}
+
+/// A worker whose node does not answer, so that nobody confirms the end of its containers.
+fn on_lost_node(world: &mut Observed) {
+    let worker = &mut world.workers[1];
+    (worker.deleting, worker.ready) = (true, false);
+    worker.ends_by = Some(world.now);
+}
+
+#[test]
+fn a_worker_on_a_node_that_is_gone_is_forgotten_and_made_again() {
+    let lost = running(recovering(None)).with(on_lost_node);
+    let waits = plan(&lost);
+    assert_eq!(deeds(&waits), [""; 0]);
+    assert_eq!(waits.wake, Some(lost.now + secs(60)));
+
+    let gone = lost.with(|world| world.now += secs(60));
+    let mut world = gone.clone();
+    for expected in ["forget Pod demo-worker-1", "create Pod demo-worker-1"] {
+        let next = plan(&world);
+        assert_eq!(deeds(&next), [expected]);
+        assert_eq!(check::violations(&world, &next), [""; 0]);
+        world.carry_out(&next);
+    }
+
+    let answers = gone.clone().with(|world| world.workers[1].ready = true);
+    assert_eq!(deeds(&plan(&answers)), [""; 0]);
+    let off = gone.clone().with(|world| world.job.recovery = None);
+    assert_eq!(deeds(&plan(&off)), [""; 0]);
+    let forgets = plan(&gone);
+    for world in [answers, off] {
+        assert_ne!(check::violations(&world, &forgets), [""; 0]);
+    }
 }

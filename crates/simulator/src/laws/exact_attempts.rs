@@ -15,7 +15,7 @@ impl Law for ExactAttempts {
             return Ok(());
         }
         for job in view.jobs {
-            let counted = job.recorded.restarts;
+            let counted = job.recorded.replacements.restarts;
             let failed = view.kubelet.failed_pods.get(job.uid());
             let failed = failed.copied().unwrap_or_default();
             if counted > failed {
