@@ -9,6 +9,7 @@ mod callers;
 mod census;
 mod fresh_lists;
 mod launcher_env;
+mod planned_stop;
 mod recovery;
 mod run_directory;
 
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use contract::agent_report::{AgentReport, RunVerdict, attempt_line};
+use contract::exit_code;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::children::Children;
@@ -59,6 +61,14 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 /// Runs the command until it has succeeded, or must not be started again.
 fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentReport {
     let mut attempts = Attempts::new(Policy::of_environment());
+    // A launcher whose pod was lost may have left a program that runs.
+    if attempts.may_follow() {
+        match way_for_another(&attempts, launcher.signals, &new_mark()) {
+            Way::Clear(workers) => asked = workers,
+            Way::Stopped(stopped) => return printed(stopped),
+            Way::Blocked(why) => return printed(cannot_begin(&why, asked)),
+        }
+    }
     loop {
         let mark = new_mark();
         let begun = Instant::now();
@@ -77,7 +87,7 @@ fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentRepor
         let Some(restart) = attempts.restart_after(&report, ended.duration_since(begun)) else {
             return printed(attempts.told(report));
         };
-        match way_for_another(launcher.signals, &mark) {
+        match way_for_another(&attempts, launcher.signals, &mark) {
             Way::Clear(workers) => asked = workers,
             Way::Stopped(stopped) => return printed(attempts.told(stopped)),
             Way::Blocked(why) => return printed(attempts.blocked(report, &why)),
@@ -99,9 +109,9 @@ enum Way {
 
 /// Ends what is left of the attempt with this mark, on this host and on all workers, and passes the gate
 /// again.
-fn way_for_another(signals: &Signals, mark: &str) -> Way {
+fn way_for_another(attempts: &Attempts, signals: &Signals, mark: &str) -> Way {
     let way = match end_all(|| below_this_process(|_| false), settings::grace()) {
-        true => passed_gate(signals, mark),
+        true => passed_gate(attempts, signals, mark),
         false => Way::Blocked("a process of the launcher does not end".to_owned()),
     };
     // It may have come while nobody looked.
@@ -113,12 +123,24 @@ fn way_for_another(signals: &Signals, mark: &str) -> Way {
     }
 }
 
-fn passed_gate(signals: &Signals, mark: &str) -> Way {
-    match fresh_lists::after(mark, signals) {
+fn passed_gate(attempts: &Attempts, signals: &Signals, mark: &str) -> Way {
+    match fresh_lists::after(mark, attempts.waits_for_replacements(), signals) {
         Ok(Start::Workers(workers)) => Way::Clear(workers),
         Ok(Start::Never(report)) => Way::Blocked(report.message),
         Ok(Start::Stopped(report)) => Way::Stopped(report),
         Err(error) => Way::Blocked(format!("{error:#}")),
+    }
+}
+
+fn cannot_begin(why: &str, asked: Option<usize>) -> AgentReport {
+    let message = format!("the program could not begin: {why}");
+    AgentReport {
+        asked,
+        ..AgentReport::new(
+            RunVerdict::WorkerUnreachable,
+            exit_code::WORKER_LOST,
+            message,
+        )
     }
 }
 

@@ -73,6 +73,17 @@ pub enum Frame {
     Over(String),
     /// Server, last: nothing of that attempt, nor of any other, is left.
     Clear,
+    /// Client, instead of a command: a signal for all ranks of the attempt with this mark.
+    Tell {
+        /// The signal.
+        signal: u8,
+        /// The mark.
+        attempt: String,
+    },
+    /// Server, last: the ranks that there are have got the signal.
+    Told,
+    /// Server: the worker was told to end. It waits for a while, so that the launcher can stop the program.
+    Leaving,
     /// Client: bytes for the command's standard input.
     Stdin(Vec<u8>),
     /// Client: no more of them.
@@ -129,6 +140,9 @@ const FAILED: u8 = 13;
 const RANK_COUNT: u8 = 14;
 const OVER: u8 = 15;
 const CLEAR: u8 = 16;
+const TELL: u8 = 17;
+const TOLD: u8 = 18;
+const LEAVING: u8 = 19;
 
 impl Frame {
     /// The bytes on the wire. A body beyond the limit is cut where it is text for people; callers
@@ -140,6 +154,9 @@ impl Frame {
             Self::Start(command) => (START, command.clone()),
             Self::Over(mark) => (OVER, text_body(mark)),
             Self::Clear => (CLEAR, Vec::new()),
+            Self::Tell { signal, attempt } => (TELL, [vec![*signal], text_body(attempt)].concat()),
+            Self::Told => (TOLD, Vec::new()),
+            Self::Leaving => (LEAVING, Vec::new()),
             Self::Stdin(bytes) => (STDIN, bytes.clone()),
             Self::StdinEnd => (STDIN_END, Vec::new()),
             Self::Stdout(bytes) => (STDOUT, bytes.clone()),
@@ -180,6 +197,15 @@ impl Frame {
             START if !body.is_empty() && !body.contains(&0) => Self::Start(body.to_vec()),
             OVER if !body.is_empty() => Self::Over(text(body).ok_or_else(malformed)?),
             CLEAR if body.is_empty() => Self::Clear,
+            TELL => match body {
+                [signal @ 1..=64, attempt @ ..] if !attempt.is_empty() => Self::Tell {
+                    signal: *signal,
+                    attempt: text(attempt).ok_or_else(malformed)?,
+                },
+                _ => return Err(malformed()),
+            },
+            TOLD if body.is_empty() => Self::Told,
+            LEAVING if body.is_empty() => Self::Leaving,
             STDIN => Self::Stdin(body.to_vec()),
             STDIN_END if body.is_empty() => Self::StdinEnd,
             STDOUT => Self::Stdout(body.to_vec()),
@@ -197,7 +223,7 @@ impl Frame {
             }
             PING if body.is_empty() => Self::Ping,
             REFUSAL => Self::Refusal(text(body).ok_or_else(malformed)?),
-            START | OVER | CLEAR | STDIN_END | PING => return Err(malformed()),
+            START | OVER | CLEAR | TOLD | LEAVING | STDIN_END | PING => return Err(malformed()),
             unknown => return Err(FrameError::Kind(unknown)),
         };
         Ok(frame)

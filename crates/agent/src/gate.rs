@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<u8> {
     let signals = Signals::watch(&[SIGTERM, SIGINT])?;
     let patience = settings::seconds(env::GATE_TIMEOUT).filter(|time| !time.is_zero());
     let mut wait = Wait::new(patience, Progress::of_gate())?;
-    match wait.until_open(&signals)? {
+    match wait.until_open(Some(&signals))? {
         End::AllAnswered(workers) => {
             let (all, seconds) = (workers.len(), wait.begun.elapsed().as_secs_f64());
             println!("all {all} workers have answered after {seconds:.1} s");
@@ -66,6 +66,18 @@ pub(crate) fn signal_to_end(signals: &Signals) -> Option<i32> {
     signals.take().into_iter().find(ends)
 }
 
+/// Sends a signal to all ranks of the attempt with this mark, on all workers that answer in this time.
+pub(crate) fn tell_ranks(signal: u8, mark: String, time: Duration) -> Result<()> {
+    let probe = Probe::Tell(Client::new()?, signal, mark);
+    let progress = Progress {
+        from: Instant::now() + time,
+        ..Progress::of_exec()
+    };
+    let mut wait = Wait::with(probe, Some(time), progress)?;
+    wait.until_open(None)?;
+    Ok(())
+}
+
 /// Why the wait ended.
 pub(crate) enum End {
     AllAnswered(Vec<Host>),
@@ -75,6 +87,15 @@ pub(crate) enum End {
     Ended(Vec<String>),
     Deadline,
     Signal(i32),
+}
+
+/// How long the workers of an attempt that is over have.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// To be there: one that was lost may be replaced.
+    pub(crate) absent: Duration,
+    /// To end what is left, once they answer.
+    pub(crate) busy: Duration,
 }
 
 /// Waiting for all workers to answer.
@@ -90,6 +111,8 @@ pub(crate) struct Wait {
     asked: Option<usize>,
     /// How long all workers have to answer; no limit if absent.
     patience: Option<Duration>,
+    /// How long one may answer that it is busy; no limit if absent.
+    busy_patience: Option<Duration>,
     /// How long SSH workers may refuse.
     ssh_patience: Duration,
     progress: Progress,
@@ -101,9 +124,11 @@ impl Wait {
     }
 
     /// Until nothing is left on any worker of the attempt with this mark, either.
-    pub(crate) fn after(mark: &str, patience: Duration, progress: Progress) -> Result<Self> {
+    pub(crate) fn after(mark: &str, patience: Patience, progress: Progress) -> Result<Self> {
         let probe = Probe::After(Client::new()?, mark.to_owned());
-        Self::with(probe, Some(patience), progress)
+        let mut wait = Self::with(probe, Some(patience.absent.max(patience.busy)), progress)?;
+        wait.busy_patience = Some(patience.busy);
+        Ok(wait)
     }
 
     fn with(probe: Probe, patience: Option<Duration>, progress: Progress) -> Result<Self> {
@@ -118,6 +143,7 @@ impl Wait {
             file: HostsFile::of_environment(),
             asked: None,
             patience,
+            busy_patience: None,
             ssh_patience: ssh_patience.unwrap_or(SSH_PATIENCE_DEFAULT),
             progress,
         })
@@ -134,7 +160,8 @@ impl Wait {
         self.asked
     }
 
-    pub(crate) fn until_open(&mut self, signals: &Signals) -> Result<End> {
+    /// `signals` end the wait, too; they are then taken.
+    pub(crate) fn until_open(&mut self, signals: Option<&Signals>) -> Result<End> {
         loop {
             // Not for every answer: the list may be long.
             if self.read.is_none_or(|read| read.elapsed() >= LOOK_INTERVAL) {
@@ -152,7 +179,9 @@ impl Wait {
             if self.asked.is_some_and(|asked| answers >= asked) {
                 return Ok(End::AllAnswered(self.workers.answered()));
             }
-            if self.patience.is_some_and(|all| self.begun.elapsed() >= all) {
+            let is_late = self.patience.is_some_and(|all| self.begun.elapsed() >= all);
+            let is_busy = |patience| self.workers.is_busy_for(patience);
+            if is_late || self.busy_patience.is_some_and(is_busy) {
                 return Ok(End::Deadline);
             }
             if let Some(line) = self.reason_to_let_go() {
@@ -162,7 +191,7 @@ impl Wait {
             self.progress.tell(&self.workers, self.asked);
             self.probers.probe_due(&mut self.workers)?;
             self.probers.wait(&mut self.workers, LOOK_INTERVAL);
-            if let Some(signal) = signal_to_end(signals) {
+            if let Some(signal) = signals.and_then(signal_to_end) {
                 return Ok(End::Signal(signal));
             }
         }

@@ -7,7 +7,7 @@ mod identity;
 mod pmi_connection;
 mod report;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -218,6 +218,33 @@ impl RankWatch {
             false
         });
     }
+}
+
+/// Whom a signal is for that is to stop ranks in good order: of each rank, the processes that handle it, or all
+/// of them if none does. A shell that waits for the program would only die of it. Where no process is a rank,
+/// all of them count as one.
+pub(crate) fn stopped_by(processes: Vec<Process>, signal: i32) -> Vec<Process> {
+    let of = |process: &Process| {
+        let environment = process.environment();
+        let identity = Identity::of(|name| value_in(&environment, name).map(<[u8]>::to_vec))?;
+        Some((identity.world, identity.rank))
+    };
+    let mut by_rank: BTreeMap<_, Vec<Process>> = BTreeMap::new();
+    for process in processes {
+        by_rank.entry(of(&process)).or_default().push(process);
+    }
+    let has_ranks = by_rank.keys().any(Option::is_some);
+    by_rank.retain(|rank, _| rank.is_some() || !has_ranks);
+    let targets = by_rank.into_values().flat_map(|members| {
+        let handles = |member: &&Process| member.handles(signal) && !member.runs_our_program();
+        let handlers: Vec<Process> = members.iter().filter(handles).copied().collect();
+        if handlers.is_empty() {
+            members
+        } else {
+            handlers
+        }
+    });
+    targets.collect()
 }
 
 fn end_of(handle: &OwnedFd) -> PollFd<'_> {

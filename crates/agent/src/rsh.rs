@@ -65,6 +65,7 @@ impl Shim {
             caller_seen: 0,
             daemon: daemon::in_command(&call.command).map(str::to_owned),
             state: State::Calling,
+            is_leaving: false,
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),
@@ -98,6 +99,7 @@ impl Shim {
             let is_news = match event {
                 WorkerEvent::Rank(rank, state) => self.record.saw(rank, state),
                 WorkerEvent::RankCount(count) => self.record.counted(count),
+                WorkerEvent::Leaving => !std::mem::replace(&mut self.record.is_leaving, true),
                 WorkerEvent::Failed(ending) => {
                     let state = State::Ended(ending);
                     let is_first = !matches!(self.record.state, State::Ended(_));

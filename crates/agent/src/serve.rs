@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) attempts: Arc<Attempts>,
     /// The user's own command, which is no launcher's.
     own: Option<Process>,
+    /// Readable as soon as the agent was told to end, and from then on.
+    leaving: OwnedFd,
     /// Readable as soon as the agent stops, and from then on.
     pub(crate) stopping: OwnedFd,
     open: Mutex<usize>,
@@ -63,6 +65,12 @@ impl Shared {
             *open += 1;
             SessionSlot(self.clone())
         })
+    }
+
+    /// The agent was told to end.
+    fn is_leaving(&self) -> bool {
+        let mut leaving = [PollFd::new(&self.leaving, PollFlags::IN)];
+        poll(&mut leaving, Duration::ZERO).is_ok() && !leaving[0].revents().is_empty()
     }
 
     /// Everything that runs for a launcher, or what one left behind.
@@ -123,6 +131,7 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
         handshakes: Handshakes::default(),
         attempts: Arc::default(),
         own: own.as_ref().map(|own| own.process),
+        leaving: eventfd(0, EventfdFlags::CLOEXEC)?,
         stopping: eventfd(0, EventfdFlags::CLOEXEC)?,
         open: Mutex::new(0),
         closed: Condvar::new(),
@@ -133,6 +142,11 @@ pub(crate) fn run(command: &[OsString]) -> Result<u8> {
         .spawn(move || accept_all(&listener, &accepting))?;
 
     let code = wait_for_end(&signals, own.as_ref());
+    rustix::io::write(&shared.leaving, &1_u64.to_ne_bytes())?;
+    // Launchers that can stop their programs in good order have this time.
+    if let Some(grace) = settings::seconds(env::STOP_GRACE).filter(|_| own.is_none()) {
+        shared.wait_until_all_closed(Instant::now() + grace);
+    }
     rustix::io::write(&shared.stopping, &1_u64.to_ne_bytes())?;
     let patience = settings::grace() + protocol::PEER_SILENCE_MAX;
     shared.wait_until_all_closed(Instant::now() + patience);

@@ -41,6 +41,8 @@ pub(crate) struct SessionRecord {
     /// The launcher's daemon that it started, if it was one.
     pub(crate) daemon: Option<String>,
     pub(crate) state: State,
+    /// The worker was told to end, and waits for the launcher to stop the program.
+    pub(crate) is_leaving: bool,
     /// How many ranks the program has on this host, where that is certain.
     pub(crate) rank_count: Option<u32>,
     /// Ranks that were seen.
@@ -175,6 +177,7 @@ mod tests {
                 caller_seen: 100,
                 daemon: Some("orted".into()),
                 state,
+                is_leaving: true,
                 rank_count: Some(4),
                 ranks: [
                     (0, RankState::Running),
@@ -210,6 +213,7 @@ mod tests {
             caller_seen: 0,
             daemon: None,
             state: State::Started,
+            is_leaving: false,
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),

@@ -3,6 +3,7 @@
 //! started or carries our mark in its environment. Must not know requests or MPI.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -71,6 +72,33 @@ impl Process {
             Err(Errno::NOSYS) => kill_process(pid, signal),
             Err(error) => Err(error),
         };
+    }
+
+    /// It does something of its own when it gets this signal.
+    pub(crate) fn handles(&self, signal: i32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.number));
+        let caught = status.ok().and_then(|status| {
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigCgt:"))?;
+            u64::from_str_radix(mask.trim(), 16).ok()
+        });
+        let bit = u32::try_from(signal - 1)
+            .ok()
+            .and_then(|bit| 1_u64.checked_shl(bit));
+        caught
+            .zip(bit)
+            .is_some_and(|(caught, bit)| caught & bit != 0)
+    }
+
+    /// It runs the same file as this process.
+    pub(crate) fn runs_our_program(&self) -> bool {
+        let file = |path: &str| {
+            let file = std::fs::metadata(path);
+            file.map(|file| (file.dev(), file.ino())).ok()
+        };
+        let own = file("/proc/self/exe");
+        own.is_some() && file(&format!("/proc/{}/exe", self.number)) == own
     }
 
     /// Variables with which it began its program.

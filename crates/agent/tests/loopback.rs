@@ -11,6 +11,8 @@ mod hostile;
 mod launch_ways;
 #[path = "loopback/launches.rs"]
 mod launches;
+#[path = "loopback/leaving.rs"]
+mod leaving;
 #[path = "loopback/ranks.rs"]
 mod ranks;
 #[path = "loopback/raw_tls.rs"]

@@ -69,6 +69,8 @@ vocabulary! {
         RankFailed,
         /// A worker, its daemon or its connection ended before the run did.
         WorkerLost,
+        /// A worker was told to leave its node, and the run was stopped for it.
+        WorkerLeft,
         /// A worker could not be called at all.
         WorkerUnreachable,
         /// The command exited with 0, on fewer hosts than the job asked for.
@@ -110,7 +112,7 @@ pub struct AgentReport {
 pub struct EndedAttempt {
     /// Which one, from 1.
     pub number: u32,
-    /// Why it ended: one of [`RESTARTABLE`].
+    /// Why it ended: one of [`RESTARTABLE`], or a worker left.
     pub reason: Reason,
     /// How long it lasted.
     pub seconds: u64,
@@ -137,6 +139,7 @@ impl AgentReport {
     /// that would end the same way again.
     pub fn restart_reason(&self) -> Option<Reason> {
         let reason = match self.verdict {
+            RunVerdict::WorkerLeft => return self.reason(),
             RunVerdict::Failed => self.reason().or(Some(Reason::CommandFailed)),
             _ => self.reason(),
         };
@@ -149,6 +152,7 @@ impl AgentReport {
         match self.verdict {
             RunVerdict::RanksNotDistributed => Some(Reason::RanksNotDistributed),
             RunVerdict::WorkerLost => Some(Reason::WorkerLost),
+            RunVerdict::WorkerLeft => Some(Reason::Evicted),
             RunVerdict::WorkerUnreachable => Some(Reason::Unreachable),
             RunVerdict::RankFailed if by_signal || self.signal.is_some() => {
                 Some(Reason::RankKilled)
@@ -328,8 +332,8 @@ mod tests {
     #[test]
     fn what_may_be_over_at_the_next_attempt_is_restartable() {
         use RunVerdict::{
-            Failed, GateDeadline, RankFailed, RanksNotDistributed, Stopped, Succeeded, WorkerLost,
-            WorkerUnreachable,
+            Failed, GateDeadline, RankFailed, RanksNotDistributed, Stopped, Succeeded, WorkerLeft,
+            WorkerLost, WorkerUnreachable,
         };
         for (verdict, exit, reason) in [
             (Succeeded, 0, None),
@@ -339,6 +343,7 @@ mod tests {
             (RankFailed, 3, Some(Reason::CommandFailed)),
             (RankFailed, 137, Some(Reason::RankKilled)),
             (WorkerLost, 119, Some(Reason::WorkerLost)),
+            (WorkerLeft, 119, Some(Reason::Evicted)),
             (WorkerUnreachable, 119, Some(Reason::Unreachable)),
             (RanksNotDistributed, 118, None),
             (Stopped, 143, None),

@@ -78,6 +78,15 @@ pub const RESTART_ON: &str = "MUSTER_RESTART_ON";
 /// Seconds after which an attempt counts as good, so that all of [`RESTARTS`] are left again; default
 /// never.
 pub const RESTART_RESET: &str = "MUSTER_RESTART_RESET";
+/// Seconds for which `exec` waits for a worker that was lost; default 900. Then the command is not started
+/// again.
+pub const REPLACEMENT_TIMEOUT: &str = "MUSTER_REPLACEMENT_TIMEOUT";
+/// The signal by which ranks are told that a pod of the job has to leave its node: a number. Set together with
+/// [`STOP_GRACE`].
+pub const STOP_SIGNAL: &str = "MUSTER_STOP_SIGNAL";
+/// Seconds that ranks have to end after [`STOP_SIGNAL`]. A worker that is told to end waits for as long. If it
+/// is not set, `serve` ends at once, and `exec` passes signals on to its command.
+pub const STOP_GRACE: &str = "MUSTER_STOP_GRACE";
 /// For the command and its ranks: which attempt this is, from 1.
 pub const ATTEMPT: &str = "MUSTER_ATTEMPT";
 /// For the command and its ranks: the reason why the attempt before ended. Not set in the first one.

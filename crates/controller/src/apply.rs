@@ -159,7 +159,7 @@ impl Applier<'_> {
     /// Carries out one of `left` actions.
     async fn act(&self, action: Action, left: usize) -> Result<Applied, Error> {
         let _turn = self.context.turns.take(left, 0).await;
-        let what = describe(&action);
+        let what = action.describe();
         let done = match action {
             Action::Create(object) => self.create(&object).await,
             Action::CreateWorkers(_) => unreachable!("workers are created one by one"),
@@ -445,26 +445,6 @@ fn later(now: Timestamp, secs: u64) -> Timestamp {
 
 fn is_done(outcome: &Result<Applied, Error>) -> bool {
     matches!(outcome, Ok(Applied::Done))
-}
-
-/// The action, for an error message.
-fn describe(action: &Action) -> String {
-    match action {
-        Action::Create(Object { kind, name, .. })
-        | Action::CreateKey {
-            secret: Object { kind, name, .. },
-            ..
-        } => format!("creating {} {name}", kind.as_str()),
-        Action::CreateWorkers(_) => "creating workers".to_owned(),
-        Action::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
-        Action::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
-        Action::ForgetPod { name, .. } => format!("forgetting Pod {name}, whose node is gone"),
-        Action::DeleteKey { name } => format!("deleting Secret {name}"),
-        Action::DeleteWorkers { selection, .. } => {
-            format!("deleting the pods {}", selection.labels())
-        }
-        Action::DeleteJob { .. } => "deleting the job after its time to live".to_owned(),
-    }
 }
 
 /// Answer to a collection delete: a list of what was deleted, or a bare status.

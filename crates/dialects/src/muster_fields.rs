@@ -6,7 +6,7 @@ mod recovery;
 use planner::job::{GangChoice, Login, Placement, Recovery};
 use planner::site::{GangApi, Transport};
 
-use self::recovery::{REASONS, RESET_MIN_SECS, RecoveryFields};
+use self::recovery::{GRACE_MAX_SECS, REASONS, RESET_MIN_SECS, RecoveryFields, SIGNALS};
 use crate::FieldError;
 use crate::definition::Rule;
 use crate::field::Literal::EmptyObject;
@@ -36,6 +36,10 @@ pub(crate) const FIELDS: &[Field] = fields! {
         => "The reasons for which it is: RankKilled, CommandFailed, WorkerLost, Unreachable. All of them if not set.";
     Honoured "spec.muster.recovery.resetAfterSeconds": INT64.at_least(RESET_MIN_SECS), "600"
         => "When the program has run for this many seconds, all restarts are left again. They never are if not set.";
+    Honoured "spec.muster.recovery.signal": TEXT.one_of(&SIGNALS), r#""SIGUSR1""#
+        => "The signal that all ranks get when a worker or the launcher has to leave its node: SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1 or SIGUSR2. SIGTERM if not set. A program that was stopped for a worker is started again, and that uses up no restart.";
+    Honoured "spec.muster.recovery.graceSeconds": INT32.between(1, GRACE_MAX_SECS), "120"
+        => "How long ranks have to end after that signal, from 1 to 3600 seconds. 30 if not set.";
     Honoured "spec.muster.census": SWITCH, r#""Off""#
         => "On: a program that exits with 0 on fewer hosts than there are workers has failed. Off: it has succeeded. On if not set. Has no effect in transport SSH.";
     Honoured "spec.muster.networkPolicy": SWITCH, r#""On""#

@@ -3,7 +3,7 @@
 
 use dialects::{Dialect, kubeflow_v1, kubeflow_v2beta1, t9k_v1beta1};
 use planner::Reason;
-use planner::job::{RESTARTABLE, Recovery};
+use planner::job::{PlannedStop, RESTARTABLE, Recovery, StopSignal};
 use serde_json::{Value, json};
 
 const DIALECTS: [&Dialect; 3] = [
@@ -58,15 +58,20 @@ fn it_is_the_same_in_every_dialect() {
             restarts: 3,
             on: RESTARTABLE.to_vec(),
             reset_secs: None,
+            stop: PlannedStop::USUAL,
         };
         assert_eq!(with(json!({"restarts": 3})), all);
         assert_eq!(with(json!({"restarts": 3, "reasons": []})), all);
         let some = json!({"restarts": 0, "reasons": ["WorkerLost", "RankKilled", "WorkerLost"],
-            "resetAfterSeconds": 60});
+            "resetAfterSeconds": 60, "signal": "SIGUSR1", "graceSeconds": 120});
         let some_hub = Recovery {
             restarts: 0,
             on: vec![Reason::RankKilled, Reason::WorkerLost],
             reset_secs: Some(60),
+            stop: PlannedStop {
+                signal: StopSignal::ALL[4],
+                grace_secs: 120,
+            },
         };
         assert_eq!(with(some), some_hub);
     }
@@ -74,8 +79,8 @@ fn it_is_the_same_in_every_dialect() {
 
 #[test]
 fn every_wrong_value_is_named() {
-    let recovery =
-        json!({"restarts": -1, "reasons": ["RankKilled", "Evicted"], "resetAfterSeconds": 0});
+    let recovery = json!({"restarts": -1, "reasons": ["RankKilled", "Evicted"], "resetAfterSeconds": 0,
+            "signal": "USR1", "graceSeconds": 3601});
     for dialect in DIALECTS {
         let muster = json!({"transport": "Agent", "recovery": recovery});
         assert_eq!(
@@ -84,6 +89,10 @@ fn every_wrong_value_is_named() {
                 "spec.muster.recovery.restarts: Invalid value: -1: must be greater than or equal to 0",
                 "spec.muster.recovery.reasons[1]: Unsupported value: \"Evicted\": supported values: \
                  \"CommandFailed\", \"RankKilled\", \"WorkerLost\", \"Unreachable\"",
+                "spec.muster.recovery.signal: Unsupported value: \"USR1\": supported values: \"SIGTERM\", \
+                 \"SIGINT\", \"SIGQUIT\", \"SIGHUP\", \"SIGUSR1\", \"SIGUSR2\"",
+                "spec.muster.recovery.graceSeconds: Invalid value: 3601: must be between 1 and 3600, \
+                 inclusive",
                 "spec.muster.recovery.resetAfterSeconds: Invalid value: 0: must be greater than or equal \
                  to 60",
             ]

@@ -92,6 +92,26 @@ impl Action {
         }
     }
 
+    /// What it does, for messages: `creating Pod demo-worker-0`.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Create(Object { kind, name, .. })
+            | Self::CreateKey {
+                secret: Object { kind, name, .. },
+                ..
+            } => format!("creating {} {name}", kind.as_str()),
+            Self::CreateWorkers(_) => "creating workers".to_owned(),
+            Self::Patch { kind, name, .. } => format!("changing {} {name}", kind.as_str()),
+            Self::Delete { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+            Self::ForgetPod { name, .. } => format!("forgetting Pod {name}, whose node is gone"),
+            Self::DeleteKey { name } => format!("deleting Secret {name}"),
+            Self::DeleteWorkers { selection, .. } => {
+                format!("deleting the pods {}", selection.labels())
+            }
+            Self::DeleteJob { .. } => "deleting the job after its time to live".to_owned(),
+        }
+    }
+
     /// Merges `merge` into this very object.
     pub(crate) fn patch(kind: Kind, name: &str, uid: &str, merge: Value) -> Self {
         let (name, uid) = (name.to_owned(), uid.to_owned());

@@ -82,7 +82,9 @@ fn forgotten(observed: &Observed, name: &str, uid: &str, found: &mut Vec<String>
         found.push(format!("pod {name} is forgotten while its node may end it"));
     }
     if observed.job.recovery.is_none() || observed.recorded.outcome.is_some() {
-        found.push(format!("pod {name} is forgotten, and nobody needs its name"));
+        found.push(format!(
+            "pod {name} is forgotten, and nobody needs its name"
+        ));
     }
 }
 

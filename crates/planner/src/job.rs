@@ -145,6 +145,50 @@ pub struct Recovery {
     pub on: Vec<Reason>,
     /// After an attempt of this length, all restarts are left again.
     pub reset_secs: Option<u64>,
+    /// How the program is stopped when a pod has to leave its node.
+    pub stop: PlannedStop,
+}
+
+/// How a program is stopped in good order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedStop {
+    /// What its ranks get.
+    pub signal: StopSignal,
+    /// How long they have to end.
+    pub grace_secs: u32,
+}
+
+impl PlannedStop {
+    /// What Kubernetes does to a pod.
+    pub const USUAL: Self = Self {
+        signal: StopSignal::ALL[0],
+        grace_secs: 30,
+    };
+}
+
+/// A signal that a program may handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopSignal {
+    /// Its name, such as `SIGUSR1`.
+    pub name: &'static str,
+    /// Its number on Linux.
+    pub number: u8,
+}
+
+impl StopSignal {
+    /// All of them, the usual one first.
+    pub const ALL: [Self; 6] = [
+        Self::new("SIGTERM", 15),
+        Self::new("SIGINT", 2),
+        Self::new("SIGQUIT", 3),
+        Self::new("SIGHUP", 1),
+        Self::new("SIGUSR1", 10),
+        Self::new("SIGUSR2", 12),
+    ];
+
+    const fn new(name: &'static str, number: u8) -> Self {
+        Self { name, number }
+    }
 }
 
 /// Who places the pods of a job together.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::ClusterFixture;
@@ -22,6 +22,32 @@ impl ClusterFixture {
         pod.with_context(|| format!("pod {name} is gone"))
     }
 
+    /// Deletes a pod as `kubectl drain` does: its containers are told to end and have their time for it.
+    pub fn delete_pod(&self, name: &str) -> Result<()> {
+        let place = ["delete", "pod", "-n", &self.namespace, name];
+        self.cluster
+            .kubectl(&[&place[..], &["--wait=false"]].concat())?;
+        Ok(())
+    }
+
+    /// Kills the agent of a worker, without a word.
+    pub fn kill_agent(&self, pod: &str) -> Result<()> {
+        let processes = processes(&self.pod(pod)?)?;
+        let is_agent = |number: &u32| {
+            let words = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0);
+            let program = words.next().unwrap_or_default();
+            program.ends_with(b"muster-agent") && words.next() == Some(b"serve")
+        };
+        let agent = processes.into_iter().find(is_agent);
+        let agent = agent.with_context(|| format!("no agent serves in pod {pod}"))?;
+        let killed = Command::new("kill")
+            .args(["-KILL", &agent.to_string()])
+            .status();
+        ensure!(killed.context("starting kill")?.success(), "kill failed");
+        Ok(())
+    }
+
     /// Removes a pod at once, as a node's sudden end would.
     pub fn kill_pod(&self, name: &str) -> Result<()> {
         let place = ["delete", "pod", "-n", &self.namespace, name];
@@ -33,7 +59,8 @@ impl ClusterFixture {
     /// Takes the network from a pod: nobody is told, packets just do not arrive any more.
     pub fn cut_network(&self, pod: &str) -> Result<()> {
         let pod = self.pod(pod)?;
-        let process = any_process(&pod)?;
+        let processes = processes(&pod)?;
+        let process = processes.first().context("a pod without processes")?;
         let target = format!("--target={process}");
         let down = ["ip", "link", "set", "eth0", "down"];
         let output = Command::new("nsenter")
@@ -50,12 +77,13 @@ impl ClusterFixture {
     }
 }
 
-/// A process of the pod, by its number on this machine.
-fn any_process(pod: &Value) -> Result<u32> {
+/// The processes of the pod, by their numbers on this machine.
+fn processes(pod: &Value) -> Result<Vec<u32>> {
     let uid = pod["metadata"]["uid"]
         .as_str()
         .context("a pod without uid")?;
     let group = format!("/pod{uid}/");
+    let mut processes = Vec::new();
     for entry in fs::read_dir("/proc").context("looking for processes")? {
         let entry = entry.context("looking for processes")?;
         let Some(number) = entry
@@ -68,8 +96,12 @@ fn any_process(pod: &Value) -> Result<u32> {
         // A process may end between two looks.
         let groups = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
         if groups.contains(&group) {
-            return Ok(number);
+            processes.push(number);
         }
     }
-    bail!("no process of pod {uid} on this machine: is the cluster another machine's?")
+    ensure!(
+        !processes.is_empty(),
+        "no process of pod {uid} on this machine: is the cluster another machine's?"
+    );
+    Ok(processes)
 }

@@ -28,6 +28,7 @@ mod mpi_families;
 mod openmpi;
 mod placement;
 mod recovery;
+mod replacement;
 mod scaling;
 mod sdk;
 mod seeds;

@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use super::answers;
 use super::callers::Callers;
 use super::census::{Census, Trouble};
 use super::launcher_env::{self, LauncherEnv};
+use super::planned_stop::{Leave, StopPolicy};
 use super::run_directory::RunDirectory;
 use crate::caller::{Caller, ticks_since_boot};
 use crate::children::{Child, Children};
@@ -60,6 +60,9 @@ pub(super) struct Attempt<'s> {
     signals: &'s Signals,
     run_directory: RunDirectory,
     census: Census,
+    mark: String,
+    stop_policy: Option<StopPolicy>,
+    leave: Option<Leave>,
     stopped: Option<i32>,
     stop_until: Option<Instant>,
 }
@@ -94,7 +97,7 @@ impl<'s> Attempt<'s> {
         }
         let child = launcher.children.spawn(&mut command)?;
         Ok(Self {
-            tree: Tree::new(child.process, env::EXEC_MARK, mark),
+            tree: Tree::new(child.process, env::EXEC_MARK, mark.clone()),
             child,
             signals: launcher.signals,
             run_directory,
@@ -105,6 +108,9 @@ impl<'s> Attempt<'s> {
                 counts_hosts: !is_off(env::CENSUS),
                 watches_ranks: !is_off(env::RANK_WATCH),
             },
+            mark,
+            stop_policy: StopPolicy::of_environment(),
+            leave: None,
             stopped: None,
             stop_until: None,
         })
@@ -118,20 +124,45 @@ impl<'s> Attempt<'s> {
             .as_ref()
             .map_or_else(Instant::now, |(_, since)| *since);
         let ended_for = ended_for.map(|(trouble, _)| trouble);
-        if ended_for.is_some() || self.stop_until.is_some_and(|until| Instant::now() >= until) {
+        if ended_for.is_some() || self.is_out_of_time() {
             self.tree.end(settings::grace().min(LAUNCHER_GRACE_MAX));
         }
         self.wait_for_leftovers();
         self.run_directory.forget();
         self.look();
-        if self.stopped.is_none() {
+        if self.stopped.is_none() && self.leave.is_none() {
             self.census.note_silent(shim_lives, answers::answers);
         }
         let ending = self.child.exit.ending();
         let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
         let census = &self.census;
         let report = census.report(code, self.stopped, ended_for, shim_lives);
-        (report, ended)
+        let leave = self.leave.as_ref().filter(|_| self.stopped.is_none());
+        (
+            leave.map_or(report.clone(), |leave| leave.report(report)),
+            ended,
+        )
+    }
+
+    /// It was told to stop, and its time for that is over.
+    fn is_out_of_time(&self) -> bool {
+        let until = [
+            self.stop_until,
+            self.leave.as_ref().map(|leave| leave.until),
+        ];
+        let mut until = until.into_iter().flatten();
+        until.any(|until| Instant::now() >= until)
+    }
+
+    /// Stops the program if a worker has to leave.
+    fn heed_leaving(&mut self) {
+        let Some(policy) = self.stop_policy else {
+            return;
+        };
+        if self.leave.is_none() && self.stopped.is_none() {
+            let workers = self.census.leaving();
+            self.leave = (!workers.is_empty()).then(|| Leave::begin(workers, policy, &self.mark));
+        }
     }
 
     /// Until the command has ended, or must be ended; the trouble for which it must, and since when there
@@ -150,12 +181,13 @@ impl<'s> Attempt<'s> {
             // A failed wait only makes this loop turn again.
             let _ = poll(&mut fds, LOOK_INTERVAL);
             self.carry_signals();
-            if self.stop_until.is_some_and(|until| Instant::now() >= until) {
+            if self.is_out_of_time() {
                 return None;
             }
             let shims_due = shims_looked_at.elapsed() >= SHIM_LOOK_INTERVAL;
             if self.look() || shims_due {
                 shims_looked_at = Instant::now();
+                self.heed_leaving();
                 let before = trouble.map(|(_, caller, since)| (caller, since));
                 let now = self.census.trouble(shim_lives);
                 trouble = now.map(|(trouble, caller)| {
@@ -168,6 +200,7 @@ impl<'s> Attempt<'s> {
             if let Some((trouble, caller, since)) = &trouble
                 && since.elapsed() >= self.patience(trouble, *caller)
                 && self.stopped.is_none()
+                && self.leave.is_none()
             {
                 let sentence = trouble.sentence();
                 eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
@@ -219,11 +252,17 @@ impl<'s> Attempt<'s> {
                 self.child.process.signal(signal);
                 continue;
             }
-            let patience = settings::seconds(env::GRACE).unwrap_or(STOP_PATIENCE);
+            let is_first = self.stopped.is_none();
             self.stopped.get_or_insert(number);
+            // Where ranks are told in another way, the launcher ends when they have.
+            if let Some(policy) = self.stop_policy.filter(|_| is_first) {
+                self.stop_until = Some(policy.tell_ranks(&self.mark));
+                continue;
+            }
+            let patience = settings::seconds(env::GRACE).unwrap_or(STOP_PATIENCE);
             self.stop_until.get_or_insert(Instant::now() + patience);
             let members = self.tree.members();
-            for member in members.iter().filter(|member| !is_shim(member)) {
+            for member in members.iter().filter(|member| !member.runs_our_program()) {
                 member.signal(signal);
             }
         }
@@ -243,17 +282,6 @@ impl<'s> Attempt<'s> {
 
 fn is_off(name: &str) -> bool {
     settings::variable(name).is_some_and(|value| value.eq_ignore_ascii_case(env::OFF))
-}
-
-/// Runs the same file as this process.
-fn is_shim(process: &Process) -> bool {
-    let file = |path: &str| {
-        std::fs::metadata(path)
-            .map(|file| (file.dev(), file.ino()))
-            .ok()
-    };
-    let own = file("/proc/self/exe");
-    own.is_some() && file(&format!("/proc/{}/exe", process.number)) == own
 }
 
 fn shim_lives(number: u32) -> bool {

@@ -99,6 +99,7 @@ mod tests {
             caller_seen: seen,
             daemon: Some("prted".into()),
             state: State::Started,
+            is_leaving: false,
             rank_count: None,
             ranks: [].into(),
             failed: Vec::new(),

@@ -90,6 +90,16 @@ impl Census {
         Some(Trouble::Vanished { host, rank })
     }
 
+    /// Workers that were told to end while they run a part of the program.
+    pub(super) fn leaving(&self) -> Vec<String> {
+        let leaving = self.records.iter().filter(|record| {
+            let runs = record.is_leaving && record.state == State::Started;
+            runs && self.callers.lives(record.caller)
+        });
+        let hosts: BTreeSet<_> = leaving.map(|record| record.host.clone()).collect();
+        hosts.into_iter().collect()
+    }
+
     fn troubles(&self, shim_lives: impl Fn(u32) -> bool) -> impl Iterator<Item = Trouble> {
         let daemons = self.records.iter().filter(|record| record.daemon.is_some());
         let (mut troubles, mut gone) = (Vec::new(), Vec::new());

@@ -9,13 +9,16 @@ use anyhow::Result;
 use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
 
-use crate::gate::{End, Progress, Wait};
+use crate::gate::{End, Patience, Progress, Wait};
 use crate::hosts::HostsFile;
 use crate::signals::Signals;
 use crate::{host_lists, settings};
 
-/// A worker that was replaced is back by then, and the kubelet has brought its address.
+/// The workers that there are have answered by then, and the kubelet has brought their addresses.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A node that does not answer is given up by Kubernetes after five minutes; then the worker has to be
+/// scheduled again, and its image pulled.
+const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(900);
 
 /// What becomes of the command.
 pub(super) enum Start {
@@ -42,9 +45,16 @@ pub(super) fn written(signals: &Signals) -> Result<Start> {
 }
 
 /// Waits until nothing is left of the attempt with this mark on any worker, and writes the lists, if the
-/// operator asked for them here.
-pub(super) fn after(mark: &str, signals: &Signals) -> Result<Start> {
-    opened(Wait::after(mark, patience(), Progress::of_exec())?, signals)
+/// operator asked for them here. A worker that is not there may be replaced meanwhile, where somebody does
+/// that.
+pub(super) fn after(mark: &str, is_replaced: bool, signals: &Signals) -> Result<Start> {
+    let busy = patience();
+    let absent = match is_replaced {
+        true => settings::seconds(env::REPLACEMENT_TIMEOUT).unwrap_or(REPLACEMENT_PATIENCE),
+        false => busy,
+    };
+    let patience = Patience { absent, busy };
+    opened(Wait::after(mark, patience, Progress::of_exec())?, signals)
 }
 
 fn patience() -> Duration {
@@ -52,7 +62,7 @@ fn patience() -> Duration {
 }
 
 fn opened(mut wait: Wait, signals: &Signals) -> Result<Start> {
-    Ok(match wait.until_open(signals)? {
+    Ok(match wait.until_open(Some(signals))? {
         End::AllAnswered(workers) | End::LetGo(workers) => {
             host_lists::write_as_asked(&workers)?;
             Start::Workers(wait.asked())

@@ -80,6 +80,17 @@ impl Attempts {
         }
     }
 
+    /// The job asks for more than one attempt, where that is needed.
+    pub(super) fn may_follow(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// A worker that was lost is replaced, so that another attempt can wait for it.
+    pub(super) fn waits_for_replacements(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.on.contains(&Reason::WorkerLost))
+    }
+
     /// The attempt that runs, from 1.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -103,17 +114,24 @@ impl Attempts {
         let policy = self.policy.as_ref()?;
         let reason = report.restart_reason()?;
         let before = policy.spent(self.spent, lasted);
-        if !policy.on.contains(&reason) || before >= policy.restarts {
+        // Nobody is to blame for a worker that has to leave.
+        let is_planned = report.verdict == RunVerdict::WorkerLeft;
+        let may_follow = match is_planned {
+            true => self.waits_for_replacements(),
+            false => policy.on.contains(&reason) && before < policy.restarts,
+        };
+        if !may_follow {
             return None;
         }
+        let spent = before + u32::from(!is_planned);
         Some(Restart {
             ended: EndedAttempt {
                 number: self.number,
                 reason,
                 seconds: lasted.as_secs(),
             },
-            most: self.number.saturating_add(policy.restarts - before),
-            spent: before + 1,
+            most: (self.number + 1).saturating_add(policy.restarts.saturating_sub(spent)),
+            spent,
         })
     }
 

@@ -23,6 +23,8 @@ pub(super) enum Probe {
     Agent(Client),
     /// The same, after an attempt with this mark: nothing of it may be left there.
     After(Client, String),
+    /// This signal for all ranks of the attempt with this mark.
+    Tell(Client, u8, String),
     Ssh {
         ports: Vec<u16>,
     },
@@ -34,6 +36,9 @@ pub(super) enum ProbeError {
     /// Its pod is up, and nothing listens on any of these ports.
     #[error("connection refused on {}", ports_words(.0))]
     Refused(Vec<u16>),
+    /// It answered, and what an attempt has left there has not ended yet.
+    #[error("{0}")]
+    Busy(String),
     #[error("{0}")]
     Other(String),
 }
@@ -78,9 +83,17 @@ impl Probe {
             Self::After(client, mark) => {
                 let until = Instant::now() + ANSWER_MAX;
                 let mut stream = call(client, host, until)?;
-                let cleared = clear(&mut stream, mark, until);
+                let cleared = ask(&mut stream, &Frame::Over(mark.clone()), until);
                 stream.close(until);
                 cleared
+            }
+            Self::Tell(client, signal, attempt) => {
+                let until = Instant::now() + ANSWER_MAX;
+                let mut stream = call(client, host, until)?;
+                let (signal, attempt) = (*signal, attempt.clone());
+                let told = ask(&mut stream, &Frame::Tell { signal, attempt }, until);
+                stream.close(until);
+                told
             }
             Self::Ssh { ports } => probe_sshd(host, ports),
         }
@@ -93,17 +106,17 @@ fn call(client: &Client, host: &Host, until: Instant) -> Result<FrameStream, Pro
     stream.map_err(|error| ProbeError::Other(error.to_string()))
 }
 
-/// Waits until the worker says that nothing of an attempt is left.
-fn clear(stream: &mut FrameStream, mark: &str, until: Instant) -> Result<(), ProbeError> {
+/// Waits until the worker says that it did what it was asked.
+fn ask(stream: &mut FrameStream, request: &Frame, until: Instant) -> Result<(), ProbeError> {
     let other = |error: StreamError| ProbeError::Other(error.to_string());
-    stream.send(&Frame::Over(mark.to_owned())).map_err(other)?;
+    stream.send(request).map_err(other)?;
     loop {
         match stream.receive(until).map_err(other)? {
-            Frame::Clear => return Ok(()),
-            Frame::Refusal(why) => return Err(ProbeError::Other(why)),
+            Frame::Clear | Frame::Told => return Ok(()),
+            Frame::Refusal(why) => return Err(ProbeError::Busy(why)),
             Frame::Ping => {}
             _ => {
-                let what = "it sent something else than that nothing is left";
+                let what = "it sent something else than an answer";
                 return Err(ProbeError::Other(what.to_owned()));
             }
         }

@@ -36,6 +36,8 @@ enum LastProbe {
     Answered,
     /// It has refused without a pause since then.
     Refused(Instant),
+    /// It has been busy without a pause since then.
+    Busy(Instant),
     Failed,
 }
 
@@ -114,6 +116,8 @@ impl Workers {
             (Ok(()), _) => LastProbe::Answered,
             (Err(ProbeError::Refused(_)), LastProbe::Refused(since)) => LastProbe::Refused(*since),
             (Err(ProbeError::Refused(_)), _) => LastProbe::Refused(now),
+            (Err(ProbeError::Busy(_)), LastProbe::Busy(since)) => LastProbe::Busy(*since),
+            (Err(ProbeError::Busy(_)), _) => LastProbe::Busy(now),
             (Err(ProbeError::Other(_)), _) => LastProbe::Failed,
         };
         match (had_answered, state.has_answered()) {
@@ -155,6 +159,14 @@ impl Workers {
     pub(super) fn missing(&self) -> Vec<String> {
         let missing = self.unanswered();
         missing.map(|state| state.host.name.clone()).collect()
+    }
+
+    /// A worker has been busy for this long.
+    pub(super) fn is_busy_for(&self, patience: Duration) -> bool {
+        self.states.iter().any(|state| match state.last {
+            LastProbe::Busy(since) => since.elapsed() >= patience,
+            _ => false,
+        })
     }
 
     /// All workers are listed, and each of those that have not answered has refused for this long,

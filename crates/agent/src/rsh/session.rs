@@ -22,6 +22,7 @@ pub(super) enum WorkerEvent {
     Rank(u32, RankState),
     RankCount(Option<u32>),
     Failed(Ending),
+    Leaving,
 }
 
 /// Runs until the command has ended and its output was written, or nothing more can come.
@@ -65,6 +66,7 @@ impl<F: FnMut(WorkerEvent)> Remote for Session<F> {
                 Frame::Rank(rank, state) => (self.on_event)(WorkerEvent::Rank(rank, state)),
                 Frame::RankCount(count) => (self.on_event)(WorkerEvent::RankCount(count)),
                 Frame::Failed(ending) => (self.on_event)(WorkerEvent::Failed(ending)),
+                Frame::Leaving => (self.on_event)(WorkerEvent::Leaving),
                 Frame::Exit(ending) => return Err(ShimEnd::Remote(Ok(ending))),
                 Frame::Refusal(why) => return Err(ShimEnd::Remote(Err(why))),
                 _ => {}

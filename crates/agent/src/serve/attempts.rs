@@ -54,6 +54,11 @@ impl Attempts {
         Ok(start())
     }
 
+    /// It was ended, so that nothing of it is here.
+    pub(super) fn is_over(&self, attempt: &str) -> bool {
+        self.lock().over.iter().any(|over| over == attempt)
+    }
+
     /// Ends what is left on this worker, unless that was done for this attempt before. Returns whether all
     /// of it is gone by then; if not, it is still being ended.
     pub(super) fn end(

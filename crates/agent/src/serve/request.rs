@@ -37,6 +37,8 @@ pub(super) enum Asked {
     Run(Request),
     /// The end of the attempt with this mark.
     End(String),
+    /// This signal for all ranks of the attempt with this mark.
+    Tell(u8, String),
     /// To know whether we are here.
     Nothing,
 }
@@ -84,6 +86,7 @@ impl Request {
                     }));
                 }
                 Ok(Frame::Over(attempt)) => return Ok(Asked::End(attempt)),
+                Ok(Frame::Tell { signal, attempt }) => return Ok(Asked::Tell(signal, attempt)),
                 Ok(Frame::Ping) => {}
                 Ok(_) => return Err(RequestError::Order),
                 Err(StreamError::Closed) if variables.is_empty() => return Ok(Asked::Nothing),

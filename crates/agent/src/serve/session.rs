@@ -56,6 +56,7 @@ pub(super) fn run(
     let request = match Request::read(&mut stream) {
         Ok(Asked::Run(request)) => request,
         Ok(Asked::End(attempt)) => return end_attempt(shared, stream, attempt),
+        Ok(Asked::Tell(signal, attempt)) => return tell_ranks(shared, stream, signal, &attempt),
         Ok(Asked::Nothing) => return,
         Err(error) => return refuse(stream, &error.to_string()),
     };
@@ -89,8 +90,7 @@ fn greet(shared: &Shared, socket: TcpStream, handshake: HandshakeSlot) -> Option
 /// Says that nothing is left of an attempt, or, soon enough to be heard, that something still is.
 fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
     // Whoever hears that all is gone here counts on this worker for the next attempt.
-    let mut stopping = [PollFd::new(&shared.stopping, PollFlags::IN)];
-    if poll(&mut stopping, Duration::ZERO).is_ok() && !stopping[0].revents().is_empty() {
+    if shared.is_leaving() {
         return refuse(stream, &SessionEnd::Stopping.to_string());
     }
     let own = shared.own;
@@ -104,6 +104,21 @@ fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
     }
     // The peer asks again if it does not hear this.
     let _ = stream.send(&Frame::Clear);
+    stream.close(Instant::now() + GOODBYE_MAX);
+}
+
+/// Whoever does not hear that they were told tells them again, so a rank may get the signal twice.
+fn tell_ranks(shared: &Shared, mut stream: FrameStream, signal: u8, attempt: &str) {
+    if shared.attempts.is_over(attempt) {
+        return refuse(stream, "that attempt is over");
+    }
+    let number = signal.into();
+    if let Some(signal) = Signal::from_named_raw(number) {
+        for process in ranks::stopped_by(Shared::leftovers(shared.own), number) {
+            process.signal(signal);
+        }
+    }
+    let _ = stream.send(&Frame::Told);
     stream.close(Instant::now() + GOODBYE_MAX);
 }
 
@@ -126,6 +141,8 @@ struct Session<'s> {
     settled: bool,
     /// The peer was told how the command ended.
     finished: bool,
+    /// The peer wants to know that this worker leaves, and was not told yet.
+    announces_leave: bool,
 }
 
 impl<'s> Session<'s> {
@@ -152,6 +169,7 @@ impl<'s> Session<'s> {
             ranks,
             settled: false,
             finished: false,
+            announces_leave: request.attempt.is_some(),
         };
         if let Some(stdin) = &session.child.stdin {
             // A pipe of our own: nobody else is surprised. If it fails, writes may wait.
@@ -236,6 +254,10 @@ impl<'s> Session<'s> {
         if !stopping.is_empty() {
             return Err(SessionEnd::Stopping);
         }
+        if self.announces_leave && self.shared.is_leaving() {
+            self.announces_leave = false;
+            self.stream.send(&Frame::Leaving)?;
+        }
         self.stream.pump(ready)?;
         if !stdin.is_empty() {
             feed(&mut self.child.stdin, &mut self.input);
@@ -279,6 +301,9 @@ impl<'s> Session<'s> {
         }
         if self.child.exit.ending().is_none() {
             fds.push(PollFd::new(&*self.child.exit, PollFlags::IN));
+        }
+        if self.announces_leave {
+            fds.push(PollFd::new(&self.shared.leaving, PollFlags::IN));
         }
         fds.extend(self.ranks.iter().flat_map(RankWatch::poll_fds));
         poll(&mut fds, wait)?;

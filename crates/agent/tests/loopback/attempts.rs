@@ -265,7 +265,10 @@ fn a_worker_that_does_not_come_back_is_the_end() {
     let seen = launch.world.path("seen");
     let script = format!("RANK=\"'touch {}; sleep 60'\"; {BOTH}", seen.display());
     let mut command = exec(&launch, 3, &script);
-    let child = command.env("MUSTER_LISTS_TIMEOUT", "2").spawn().unwrap();
+    command
+        .env("MUSTER_LISTS_TIMEOUT", "1")
+        .env("MUSTER_REPLACEMENT_TIMEOUT", "2");
+    let child = command.spawn().unwrap();
     wait_for("a rank runs", SOON, || seen.exists());
     launch.workers[1].process.kill().unwrap();
     let output = child.wait_with_output().unwrap();

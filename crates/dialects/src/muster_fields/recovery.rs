@@ -2,7 +2,7 @@
 //! start again. Must not know how the agent does that.
 
 use planner::Reason;
-use planner::job::{Access, Job, RESTARTABLE, Recovery, Workers};
+use planner::job::{Access, Job, PlannedStop, RESTARTABLE, Recovery, StopSignal, Workers};
 use serde_json::Value;
 
 use super::within;
@@ -23,6 +23,18 @@ const WORDS: [&str; RESTARTABLE.len()] = {
     words
 };
 const WORD: Shape = TEXT.one_of(&WORDS);
+/// The words of `signal`.
+pub(super) const SIGNALS: [&str; StopSignal::ALL.len()] = {
+    let mut words = [""; StopSignal::ALL.len()];
+    let mut index = 0;
+    while index < StopSignal::ALL.len() {
+        words[index] = StopSignal::ALL[index].name;
+        index += 1;
+    }
+    words
+};
+/// A node does not wait for longer in practice.
+pub(super) const GRACE_MAX_SECS: i64 = 3600;
 /// A program that fails at once must not look like a good one.
 pub(super) const RESET_MIN_SECS: i64 = 60;
 /// The shape of `reasons`.
@@ -37,6 +49,10 @@ pub struct RecoveryFields {
     pub reasons: Vec<String>,
     /// `resetAfterSeconds`: after which time all restarts are left again.
     pub reset_after_seconds: Option<i64>,
+    /// `signal`: how ranks are told that a pod has to leave its node.
+    pub signal: Option<String>,
+    /// `graceSeconds`: how long they have to end then.
+    pub grace_seconds: Option<i64>,
 }
 
 impl RecoveryFields {
@@ -48,6 +64,18 @@ impl RecoveryFields {
             restarts: within(self.restarts).unwrap_or_default(),
             on: RESTARTABLE.into_iter().filter(is_on).collect(),
             reset_secs: within(self.reset_after_seconds),
+            stop: self.stop(),
+        }
+    }
+}
+
+impl RecoveryFields {
+    fn stop(&self) -> PlannedStop {
+        let named = |signal: &StopSignal| Some(signal.name) == self.signal.as_deref();
+        let signal = StopSignal::ALL.into_iter().find(named);
+        PlannedStop {
+            signal: signal.unwrap_or(PlannedStop::USUAL.signal),
+            grace_secs: within(self.grace_seconds).unwrap_or(PlannedStop::USUAL.grace_secs),
         }
     }
 }
@@ -61,6 +89,8 @@ pub(super) fn read(reader: &mut Reader, muster: &Place<'_>) -> Option<RecoveryFi
         restarts: reader.int32(&place.field("restarts")),
         reasons: reasons.map(str::to_owned).collect(),
         reset_after_seconds: reader.integer(&place.field("resetAfterSeconds"), i64::MAX),
+        signal: reader.optional_string(&place.field("signal")),
+        grace_seconds: reader.int32(&place.field("graceSeconds")),
     })
 }
 
@@ -82,6 +112,20 @@ pub(super) fn check(recovery: &RecoveryFields, errors: &mut Vec<FieldError>) {
             let path = format!("{PATH}.reasons[{index}]");
             errors.push(FieldError::unsupported(&path, word, &WORDS));
         }
+    }
+    if let Some(word) = recovery.signal.as_deref()
+        && !SIGNALS.contains(&word)
+    {
+        let path = format!("{PATH}.signal");
+        errors.push(FieldError::unsupported(&path, word, &SIGNALS));
+    }
+    if let Some(secs) = recovery
+        .grace_seconds
+        .filter(|secs| !(1..=GRACE_MAX_SECS).contains(secs))
+    {
+        let detail = "must be between 1 and 3600, inclusive";
+        let path = format!("{PATH}.graceSeconds");
+        errors.push(FieldError::invalid(&path, &secs.into(), detail));
     }
     if let Some(secs) = recovery
         .reset_after_seconds

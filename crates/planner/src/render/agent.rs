@@ -21,12 +21,20 @@ use crate::site::Site;
 use crate::ssh_port::{SshPorts, is_on_host_network};
 use crate::worker_batch::{OwnPort, WorkerWords};
 
+/// Seconds that a pod has beyond those of its ranks: the agent then ends what is left, and reports.
+const STOP_REST_SECS: u64 = 15;
+const TERMINATION_GRACE: &str = "terminationGracePeriodSeconds";
+/// What Kubernetes gives a pod that does not say.
+const TERMINATION_GRACE_SECS: u64 = 30;
 /// Seconds for which the gate waits for an sshd on the node's network whose port nobody said.
 const HOST_NETWORK_SSH_PATIENCE: &str = "10";
 
 /// Makes a worker serve, with a key of its own, and on a port of its own where it has one.
-pub(crate) fn serve(image: &str, secret: &str, worker: &WorkerWords, draft: &mut Draft) {
+pub(crate) fn serve(job: &Job, image: &str, secret: &str, worker: &WorkerWords, draft: &mut Draft) {
     draft.without_token();
+    if let Some(recovery) = &job.recovery {
+        wait_for_stop(recovery, draft);
+    }
     let (own, public) = (&worker.key_item, LAUNCHER_PUBLIC_KEY);
     keys(secret, &[(own, WORKER_KEY), (public, public)], draft);
     install(image, draft);
@@ -91,7 +99,7 @@ pub(crate) fn launch(
         draft.variable(env::CENSUS, env::OFF);
     }
     if let Some(recovery) = &job.recovery {
-        restart_in_place(recovery, draft);
+        restart_in_place(recovery, job.limits().startup_secs, draft);
     }
     let path = draft.main_container().get("terminationMessagePath");
     if let Some(path) = path.and_then(Value::as_str).map(str::to_owned) {
@@ -126,17 +134,37 @@ pub(crate) fn launch(
 }
 
 /// Lets the launcher's wrapper start the command again.
-fn restart_in_place(recovery: &Recovery, draft: &mut Draft) {
+fn restart_in_place(recovery: &Recovery, startup_secs: Option<u64>, draft: &mut Draft) {
     let Recovery {
         restarts,
         on,
         reset_secs,
+        stop,
     } = recovery;
     let on: Vec<_> = on.iter().map(|reason| reason.as_str()).collect();
     draft.variable(env::RESTARTS, &restarts.to_string());
     draft.variable(env::RESTART_ON, &on.join(","));
     if let Some(secs) = reset_secs {
         draft.variable(env::RESTART_RESET, &secs.to_string());
+    }
+    draft.variable(env::STOP_SIGNAL, &stop.signal.number.to_string());
+    wait_for_stop(recovery, draft);
+    // Whoever limits the first start means the others, too.
+    if let Some(secs) = startup_secs {
+        draft.variable(env::REPLACEMENT_TIMEOUT, &secs.to_string());
+    }
+}
+
+/// Gives the ranks time to end, and the kubelet patience for that.
+fn wait_for_stop(recovery: &Recovery, draft: &mut Draft) {
+    let grace_secs = recovery.stop.grace_secs;
+    draft.variable(env::STOP_GRACE, &grace_secs.to_string());
+    let needed = u64::from(grace_secs) + STOP_REST_SECS;
+    let written = draft.spec.get(TERMINATION_GRACE).and_then(Value::as_u64);
+    if written.unwrap_or(TERMINATION_GRACE_SECS) < needed {
+        draft
+            .spec
+            .insert(TERMINATION_GRACE.to_owned(), needed.into());
     }
 }
 

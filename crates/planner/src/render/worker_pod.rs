@@ -87,7 +87,7 @@ pub(crate) fn worker_pod(
     }
     match reach {
         Reach::Agent { image, secret, .. } => {
-            agent::serve(image, secret, words, &mut draft);
+            agent::serve(job, image, secret, words, &mut draft);
         }
         Reach::Ssh { login, .. } => serve_ssh(job, login, &mut draft),
         Reach::Exec { .. } | Reach::Provided { .. } => {}

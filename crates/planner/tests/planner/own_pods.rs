@@ -262,8 +262,14 @@ fn exit_code_makes_a_pod_again_that_was_ended_from_outside() {
     let killed = running(again(demo())).with(launcher_fails(137));
     let first = plan(&killed);
     assert_eq!(first.status.outcome, None);
-    assert_eq!((first.status.replacements.restarts, deeds(&first)), (1, vec![]));
-    assert_eq!(first.status.replacements.last.as_deref(), Some("uid-demo-launcher"));
+    assert_eq!(
+        (first.status.replacements.restarts, deeds(&first)),
+        (1, vec![])
+    );
+    assert_eq!(
+        first.status.replacements.last.as_deref(),
+        Some("uid-demo-launcher")
+    );
 
     let mut counted = killed.recorded();
     assert_eq!(deeds(&plan(&counted)), ["delete Pod demo-launcher"]);

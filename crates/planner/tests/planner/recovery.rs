@@ -4,7 +4,7 @@
 use contract::env;
 use jiff::SignedDuration;
 use planner::fixtures::{job, noon};
-use planner::job::Recovery;
+use planner::job::{PlannedStop, Recovery};
 use planner::observed::{Observed, PodPhase};
 use planner::{Job, Reason, check, plan};
 use serde_json::Value;
@@ -19,6 +19,7 @@ fn recovering(reset_secs: Option<u64>) -> Job {
             restarts: 3,
             on: vec![Reason::RankKilled, Reason::WorkerLost],
             reset_secs,
+            stop: PlannedStop::USUAL,
         });
     })
 }
@@ -44,15 +45,14 @@ fn the_launcher_is_told_how_often_and_why() {
         variables.retain(|variable| !plain.contains(variable));
         variables
     };
-    let common = [
+    let restarts = [
         "MUSTER_RESTARTS=3",
         "MUSTER_RESTART_ON=RankKilled,WorkerLost",
     ];
-    assert_eq!(told(None), common);
-    assert_eq!(
-        told(Some(60)),
-        [&common[..], &["MUSTER_RESTART_RESET=60"]].concat()
-    );
+    let stop = ["MUSTER_STOP_SIGNAL=15", "MUSTER_STOP_GRACE=30"];
+    assert_eq!(told(None), [restarts, stop].concat());
+    let reset = ["MUSTER_RESTART_RESET=60"];
+    assert_eq!(told(Some(60)), [&restarts[..], &reset, &stop].concat());
     let ours = [env::RESTARTS, env::RESTART_ON, env::RESTART_RESET];
     let is_ours = |variable: &String| ours.iter().any(|name| variable.starts_with(name));
     assert!(!plain.iter().any(is_ours), "{plain:?}");
@@ -81,9 +81,7 @@ fn secs(secs: i64) -> SignedDuration {
 
 /// A job of two that has run for a minute.
 fn running(job: Job) -> Observed {
-    by_agent(job)
-        .running()
-        .with(|world| world.now += secs(60))
+    by_agent(job).running().with(|world| world.now += secs(60))
 }
 
 fn evicted(world: &mut Observed) {
@@ -140,7 +138,9 @@ fn the_launcher_is_not_told_that_a_lost_worker_has_ended() {
     });
     assert_eq!(deeds(&plan(&located)), ["patch Pod l-0"]);
     assert_eq!(deeds(&plan(&located.clone().with(evicted))), [""; 0]);
-    let without = located.with(evicted).with(|world| world.job.recovery = None);
+    let without = located
+        .with(evicted)
+        .with(|world| world.job.recovery = None);
     let ended = plan(&without).status.outcome;
     assert!(ended.is_some(), "a job that does not recover is over");
 }

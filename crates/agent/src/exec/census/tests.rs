@@ -12,6 +12,7 @@ fn record(host: &str, state: State) -> SessionRecord {
         caller_seen: 0,
         daemon: Some("prted".into()),
         state,
+        is_leaving: false,
         rank_count: Some(1),
         ranks: [(0, RankState::Ended(Ending::Code(0)))].into(),
         failed: Vec::new(),
