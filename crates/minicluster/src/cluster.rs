@@ -59,10 +59,13 @@ impl Cluster {
     }
 
     /// All stored objects of a kind, in order, without a request.
-    pub fn objects(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Value>> {
+    pub fn objects<'a>(
+        &'a self,
+        group: &str,
+        plural: &str,
+    ) -> impl Iterator<Item = &'a Arc<Value>> + use<'a> {
         let kind = KindId::new(group, plural);
-        let objects: Vec<_> = self.server.store.list(&kind, None, None).collect();
-        objects.into_iter()
+        self.server.store.list(&kind, None, None)
     }
 
     /// Forgets history up to now, as a server does from time to time: watches that are behind end

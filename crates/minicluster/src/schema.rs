@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 pub(crate) mod defaulting;
 pub(crate) mod format;
 pub(crate) mod go;
+pub(crate) mod path;
 pub(crate) mod pruning;
 pub(crate) mod rules;
 pub(crate) mod validation;

@@ -128,7 +128,7 @@ impl Store {
         kind: &KindId,
         namespace: Option<&'a str>,
         after: Option<Place>,
-    ) -> impl Iterator<Item = &'a Arc<Value>> {
+    ) -> impl Iterator<Item = &'a Arc<Value>> + use<'a> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let start = match (after, namespace) {
             (Some(place), _) => Excluded(place),
@@ -253,21 +253,18 @@ impl Store {
     }
 
     fn index(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
-        let owners = |object: Option<&Value>| -> BTreeSet<String> {
-            object.map(owner_uids).unwrap_or_default().collect()
-        };
-        let (old, new) = (owners(before), owners(after));
+        let (old, new) = (owner_uids(before), owner_uids(after));
         for uid in old.difference(&new) {
-            if let Some(keys) = self.dependents.get_mut(uid) {
+            if let Some(keys) = self.dependents.get_mut(*uid) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.dependents.remove(uid);
+                    self.dependents.remove(*uid);
                 }
             }
         }
         for uid in new.difference(&old) {
             self.dependents
-                .entry(uid.clone())
+                .entry((*uid).to_owned())
                 .or_default()
                 .insert(key.clone());
         }
@@ -289,14 +286,10 @@ pub(crate) fn uid(object: &Value) -> &str {
 }
 
 /// The UIDs of an object's owners.
-pub(crate) fn owner_uids(object: &Value) -> std::vec::IntoIter<String> {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    let uids: Vec<String> = owners
-        .into_iter()
-        .flatten()
-        .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
-        .collect();
-    uids.into_iter()
+fn owner_uids(object: Option<&Value>) -> BTreeSet<&str> {
+    let owners = object.and_then(|object| object["metadata"]["ownerReferences"].as_array());
+    let owners = owners.into_iter().flatten();
+    owners.filter_map(|owner| owner["uid"].as_str()).collect()
 }
 
 /// `metadata.resourceVersion`, as a number.

@@ -64,7 +64,7 @@ pub(crate) fn from_stored(resource: &Resource, object: &Value) -> Value {
         };
     } else {
         let metadata = object["metadata"].take();
-        pruning::prune(&mut object, &open_top(resource), "", &mut Vec::new());
+        pruning::prune(&mut object, &open_top(resource), &mut Vec::new());
         defaulting::fill(&mut object, &resource.schema);
         object["metadata"] = metadata;
     }

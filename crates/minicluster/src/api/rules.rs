@@ -255,15 +255,16 @@ pub(crate) fn clear_status(resource: &Resource, object: &mut Value, now: &str) {
 
 /// Anything but metadata and status is spec, for counting generations.
 pub(crate) fn spec_changed(resource: &Resource, before: &Value, object: &Value) -> bool {
-    let of = |object: &Value| {
-        let mut rest = object.as_object().cloned().unwrap_or_default();
-        rest.remove("metadata");
-        if resource.status || resource.custom.is_none() {
-            rest.remove("status");
-        }
-        rest
-    };
+    fn rest(object: &Value, without_status: bool) -> impl Iterator<Item = (&String, &Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        fields.filter(move |(name, _)| match name.as_str() {
+            "metadata" => false,
+            "status" => !without_status,
+            _ => true,
+        })
+    }
+    let without_status = resource.status || resource.custom.is_none();
     let deletion = before["metadata"]["deletionTimestamp"].is_null()
         && !object["metadata"]["deletionTimestamp"].is_null();
-    deletion || before["spec"] != object["spec"] || of(before) != of(object)
+    deletion || !rest(before, without_status).eq(rest(object, without_status))
 }

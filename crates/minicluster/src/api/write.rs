@@ -100,7 +100,7 @@ impl Server {
                     fields.remove(field);
                 }
             }
-            pruning::prune(object, &resource.schema, "", unknown);
+            pruning::prune(object, &resource.schema, unknown);
             defaulting::drop_nulls(object, &resource.schema);
             defaulting::fill(object, &resource.schema);
             object["metadata"] = metadata;
@@ -258,10 +258,10 @@ impl Server {
                 match status.filter(|_| call.sub == "status") {
                     Some(schema) => {
                         let mut within = Vec::new();
-                        validation::check(&object["status"], schema, "", &mut within);
+                        validation::check(&object["status"], schema, &mut within);
                         causes.extend(within.into_iter().map(|cause| cause.within("status")));
                     }
-                    None => validation::check(object, &resource.schema, "", &mut causes),
+                    None => validation::check(object, &resource.schema, &mut causes),
                 }
                 if let Some(rules) = &custom.rules {
                     let concerned = call.sub != "status" || rules.reads_status;

@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::format;
-use super::{Kind, Schema};
+use super::path::Path;
+use super::{Kind, Schema, format};
 
 /// Reads and rewrites `value` in place. Unknown fields are removed and named in `unknown`; the
 /// error is the decoder's sentence.
@@ -14,38 +14,32 @@ pub(crate) fn decode(
     schema: &Schema,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
-    let mut reader = Reader {
-        unknown,
-        path: Vec::new(),
-        fields: Vec::new(),
-        within: String::new(),
-    };
-    reader.read(value, schema)
+    let mut reader = Reader { unknown };
+    reader.read(value, schema, &Path::Root, "")
 }
 
 struct Reader<'a> {
     unknown: &'a mut Vec<String>,
-    /// With indices, for unknown fields.
-    path: Vec<String>,
-    /// Without, for wrong shapes.
-    fields: Vec<String>,
-    /// The innermost struct.
-    within: String,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, value: &mut Value, schema: &Schema) -> Result<(), String> {
+    /// `within` is the innermost struct.
+    fn read(
+        &mut self,
+        value: &mut Value,
+        schema: &Schema,
+        path: &Path<'_>,
+        within: &str,
+    ) -> Result<(), String> {
         match (schema.kind, &mut *value) {
             (_, Value::Null) | (Kind::Any, _) => Ok(()),
-            (Kind::Object, Value::Object(fields)) => self.object(fields, schema),
+            (Kind::Object, Value::Object(fields)) => self.object(fields, schema, path, within),
             (Kind::Array, Value::Array(items)) => {
                 let Some(schema) = &schema.items else {
                     return Ok(());
                 };
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.path.push(format!("[{index}]"));
-                    self.read(item, schema)?;
-                    self.path.pop();
+                    self.read(item, schema, &Path::Item(path, index), within)?;
                 }
                 Ok(())
             }
@@ -55,10 +49,10 @@ impl Reader<'_> {
             | (Kind::IntOrString, Value::String(_)) => Ok(()),
             (Kind::Integer | Kind::IntOrString, Value::Number(number)) => {
                 let Some(whole) = format::whole(number) else {
-                    return Err(self.wrong(&format!("number {number}"), schema));
+                    return Err(wrong(&format!("number {number}"), schema, path, within));
                 };
                 if integer_type(schema) == "int32" && i32::try_from(whole).is_err() {
-                    return Err(self.wrong(&format!("number {number}"), schema));
+                    return Err(wrong(&format!("number {number}"), schema, path, within));
                 }
                 *value = whole.into();
                 Ok(())
@@ -79,41 +73,38 @@ impl Reader<'_> {
                 *value = format::micro_time(text)?.into();
                 Ok(())
             }
-            (_, other) => Err(self.wrong(word(other), schema)),
+            (_, other) => Err(wrong(word(other), schema, path, within)),
         }
     }
 
-    fn object(&mut self, fields: &mut Map<String, Value>, schema: &Schema) -> Result<(), String> {
+    fn object(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        schema: &Schema,
+        path: &Path<'_>,
+        within: &str,
+    ) -> Result<(), String> {
         if schema.fields.is_empty() {
-            return self.map(fields, schema);
+            return self.map(fields, schema, path, within);
         }
-        let outer = std::mem::replace(
-            &mut self.within,
-            schema.type_name.clone().unwrap_or_default(),
-        );
-        let names: Vec<String> = fields.keys().cloned().collect();
-        for name in names {
-            let Some(field) = schema.fields.get(&name) else {
-                self.path.push(name.clone());
-                self.unknown.push(dotted(&self.path));
-                self.path.pop();
-                fields.remove(&name);
-                continue;
+        let within = schema.type_name.as_deref().unwrap_or_default();
+        let mut read = Ok(());
+        fields.retain(|name, value| {
+            let path = Path::Field(path, name);
+            let Some(field) = schema.fields.get(name) else {
+                self.unknown.push(path.to_string());
+                return false;
             };
-            let value = fields.get_mut(&name).expect("the name is one of the keys");
-            self.path.push(name.clone());
-            self.fields.push(name.clone());
-            self.read(value, field)?;
-            self.fields.pop();
-            self.path.pop();
-            if value.is_null() || (field.omit_empty && is_zero(value, field)) {
-                fields.remove(&name);
+            if read.is_ok() {
+                read = self.read(value, field, &path, within);
             }
-        }
+            !(value.is_null() || (field.omit_empty && is_zero(value, field)))
+        });
+        read?;
         for (name, field) in &schema.fields {
             if field.always && field.kind == Kind::Object && !fields.contains_key(name) {
                 let mut empty = Value::Object(Map::new());
-                self.read(&mut empty, field)?;
+                self.read(&mut empty, field, &Path::Field(path, name), within)?;
                 fields.insert(name.clone(), empty);
             } else if let Some(absent) = &field.absent
                 && !fields.contains_key(name)
@@ -121,18 +112,21 @@ impl Reader<'_> {
                 fields.insert(name.clone(), absent.clone());
             }
         }
-        self.within = outer;
         Ok(())
     }
 
-    fn map(&mut self, fields: &mut Map<String, Value>, schema: &Schema) -> Result<(), String> {
+    fn map(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        schema: &Schema,
+        path: &Path<'_>,
+        within: &str,
+    ) -> Result<(), String> {
         let Some(values) = &schema.values else {
             return Ok(());
         };
         for (name, value) in fields.iter_mut() {
-            self.path.push(name.clone());
-            self.read(value, values)?;
-            self.path.pop();
+            self.read(value, values, &Path::Key(path, name), within)?;
             // A Go map of strings has no nulls.
             if value.is_null() && values.kind == Kind::String {
                 *value = "".into();
@@ -140,29 +134,18 @@ impl Reader<'_> {
         }
         Ok(())
     }
-
-    fn wrong(&self, found: &str, schema: &Schema) -> String {
-        let wanted = go_type(schema);
-        if self.fields.is_empty() {
-            return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
-        }
-        format!(
-            "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
-            self.within,
-            self.fields.join(".")
-        )
-    }
 }
 
-fn dotted(path: &[String]) -> String {
-    let mut text = String::new();
-    for part in path {
-        if !text.is_empty() && !part.starts_with('[') {
-            text.push('.');
-        }
-        text.push_str(part);
+fn wrong(found: &str, schema: &Schema, path: &Path<'_>, within: &str) -> String {
+    let wanted = go_type(schema);
+    let fields = path.fields();
+    if fields.is_empty() {
+        return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
     }
-    text
+    let fields = fields.join(".");
+    format!(
+        "json: cannot unmarshal {found} into Go struct field {within}.{fields} of type {wanted}"
+    )
 }
 
 /// A value that Go takes for empty; structs never are.

@@ -4,40 +4,36 @@
 use serde_json::Value;
 
 use super::Schema;
+use super::path::Path;
 
 /// Removes unknown fields below `value`; their paths go to `unknown`.
-pub(crate) fn prune(value: &mut Value, schema: &Schema, path: &str, unknown: &mut Vec<String>) {
+pub(crate) fn prune(value: &mut Value, schema: &Schema, unknown: &mut Vec<String>) {
+    below(value, schema, &Path::Root, unknown);
+}
+
+fn below(value: &mut Value, schema: &Schema, path: &Path<'_>, unknown: &mut Vec<String>) {
     match value {
-        Value::Object(fields) => {
-            let names: Vec<String> = fields.keys().cloned().collect();
-            for name in names {
-                if schema.embedded && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
-                    continue;
-                }
-                let below = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
-                };
-                match schema.field(&name) {
-                    Some(field) => {
-                        let value = fields.get_mut(&name).expect("the name is one of the keys");
-                        prune(value, field, &below, unknown);
-                    }
-                    None if schema.open => {}
-                    None => {
-                        fields.remove(&name);
-                        unknown.push(below);
-                    }
+        Value::Object(fields) => fields.retain(|name, value| {
+            if schema.embedded && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                return true;
+            }
+            let path = Path::Field(path, name);
+            match schema.field(name) {
+                Some(field) => below(value, field, &path, unknown),
+                None if schema.open => {}
+                None => {
+                    unknown.push(path.to_string());
+                    return false;
                 }
             }
-        }
+            true
+        }),
         Value::Array(items) => {
             let Some(schema) = &schema.items else {
                 return;
             };
             for (index, item) in items.iter_mut().enumerate() {
-                prune(item, schema, &format!("{path}[{index}]"), unknown);
+                below(item, schema, &Path::Item(path, index), unknown);
             }
         }
         _ => {}

@@ -54,9 +54,13 @@ impl Rules {
     }
 }
 
-/// Some rule stands below the status, or names it.
+/// Some rule stands below the status, or names it. What reads it only as it was before the write is about
+/// other changes than those of the status.
 fn reads_status(document: &Value) -> bool {
-    let names_it = |rules: &Value| rules.to_string().contains("status");
+    let names_it = |rules: &Value| {
+        let text = rules.to_string().replace("oldSelf.status", "");
+        text.contains("status")
+    };
     let below = has_rules(&document["properties"]["status"]);
     below || names_it(&document["x-kubernetes-validations"])
 }

@@ -3,30 +3,21 @@
 
 use serde_json::Value;
 
+use super::path::Path;
 use super::{Kind, Limits, ListKind, Schema};
 use crate::status::Cause;
 
 /// Everything that is wrong below `value`.
-pub(crate) fn check(value: &Value, schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
+pub(crate) fn check(value: &Value, schema: &Schema, causes: &mut Vec<Cause>) {
+    below(value, schema, &Path::Root, causes);
+}
+
+fn below(value: &Value, schema: &Schema, path: &Path<'_>, causes: &mut Vec<Cause>) {
     if value.is_null() && schema.nullable {
         return;
     }
     if let Some(wanted) = wrong_type(value, schema.kind) {
-        if let Some(format) = fraction_format(value, schema) {
-            let said = format!("{path} in body must be of type {format}: \"float64\"");
-            causes.push(Cause::wrong_type(path, "float64", &said));
-            let said = format!(
-                "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
-            );
-            causes.push(Cause::new("FieldValueInvalid", "<nil>", said));
-            return;
-        }
-        let found = type_word(value);
-        causes.push(Cause::wrong_type(
-            path,
-            found,
-            &format!("{path} in body must be of type {wanted}: \"{found}\""),
-        ));
+        causes.extend(of_wrong_type(value, schema, wanted, &path.to_string()));
         return;
     }
     if let Some(limits) = &schema.limits {
@@ -36,19 +27,20 @@ pub(crate) fn check(value: &Value, schema: &Schema, path: &str, causes: &mut Vec
         Value::Object(fields) => {
             for name in &schema.required {
                 if !fields.contains_key(name) {
-                    causes.push(Cause::required(&join(path, name), ""));
+                    let path = Path::Field(path, name).to_string();
+                    causes.push(Cause::required(&path, ""));
                 }
             }
             for (name, value) in fields {
                 if let Some(field) = schema.field(name) {
-                    check(value, field, &join(path, name), causes);
+                    below(value, field, &Path::Field(path, name), causes);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
                 for (index, item) in items.iter().enumerate() {
-                    check(item, schema, &format!("{path}[{index}]"), causes);
+                    below(item, schema, &Path::Item(path, index), causes);
                 }
             }
             check_unique(items, &schema.list, path, causes);
@@ -57,12 +49,18 @@ pub(crate) fn check(value: &Value, schema: &Schema, path: &str, causes: &mut Vec
     }
 }
 
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+fn of_wrong_type(value: &Value, schema: &Schema, wanted: &str, path: &str) -> Vec<Cause> {
+    if let Some(format) = fraction_format(value, schema) {
+        let said = format!("{path} in body must be of type {format}: \"float64\"");
+        let first = Cause::wrong_type(path, "float64", &said);
+        let said = format!(
+            "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
+        );
+        return vec![first, Cause::new("FieldValueInvalid", "<nil>", said)];
     }
+    let found = type_word(value);
+    let said = format!("{path} in body must be of type {wanted}: \"{found}\"");
+    vec![Cause::wrong_type(path, found, &said)]
 }
 
 fn wrong_type(value: &Value, kind: Kind) -> Option<&'static str> {
@@ -106,31 +104,32 @@ fn type_word(value: &Value) -> &'static str {
     }
 }
 
-fn check_limits(value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cause>) {
+fn check_limits(value: &Value, limits: &Limits, path: &Path<'_>, causes: &mut Vec<Cause>) {
     if !limits.one_of.is_empty() && !limits.one_of.contains(value) {
-        causes.push(Cause::unsupported(path, value, &limits.one_of));
+        causes.push(Cause::unsupported(&path.to_string(), value, &limits.one_of));
     }
     match value {
         Value::String(text) => {
             let length = text.chars().count() as u64;
             if limits.length.1.is_some_and(|most| length > most) {
-                causes.push(Cause::too_long(path, limits.length.1.unwrap_or_default()));
+                let most = limits.length.1.unwrap_or_default();
+                causes.push(Cause::too_long(&path.to_string(), most));
             }
             if let Some(least) = limits.length.0.filter(|least| length < *least) {
                 let said = format!("{path} in body should be at least {least} chars long");
-                causes.push(Cause::invalid(path, value, &said));
+                causes.push(Cause::invalid(&path.to_string(), value, &said));
             }
             if let Some((pattern, Some(compiled))) = &limits.pattern
                 && !compiled.is_match(text)
             {
                 let said = format!("{path} in body should match '{pattern}'");
-                causes.push(Cause::invalid(path, value, &said));
+                causes.push(Cause::invalid(&path.to_string(), value, &said));
             }
             if limits.format.as_deref() == Some("date-time")
                 && text.parse::<jiff::Timestamp>().is_err()
             {
                 let said = format!("{path} in body must be of type date-time: \"{text}\"");
-                causes.push(Cause::invalid(path, value, &said));
+                causes.push(Cause::invalid(&path.to_string(), value, &said));
             }
         }
         Value::Number(number) => {
@@ -150,8 +149,14 @@ fn check_limits(value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cau
     }
 }
 
-fn check_number(number: f64, value: &Value, limits: &Limits, path: &str, causes: &mut Vec<Cause>) {
-    let mut say = |said: String| causes.push(Cause::invalid(path, value, &said));
+fn check_number(
+    number: f64,
+    value: &Value,
+    limits: &Limits,
+    path: &Path<'_>,
+    causes: &mut Vec<Cause>,
+) {
+    let mut say = |said: String| causes.push(Cause::invalid(&path.to_string(), value, &said));
     let bits = match limits.format.as_deref() {
         Some("int32") => Some((f64::from(i32::MIN), f64::from(i32::MAX))),
         _ => None,
@@ -185,22 +190,22 @@ fn check_number(number: f64, value: &Value, limits: &Limits, path: &str, causes:
 fn check_count(
     count: usize,
     (least, most): (Option<u64>, Option<u64>),
-    path: &str,
+    path: &Path<'_>,
     of: &str,
     causes: &mut Vec<Cause>,
 ) {
     let count = count as u64;
     if let Some(most) = most.filter(|most| count > *most) {
-        causes.push(Cause::too_many(path, count, most));
+        causes.push(Cause::too_many(&path.to_string(), count, most));
     }
     if let Some(least) = least.filter(|least| count < *least) {
         let said = format!("{path} in body should have at least {least} {of}");
-        causes.push(Cause::invalid(path, &count.into(), &said));
+        causes.push(Cause::invalid(&path.to_string(), &count.into(), &said));
     }
 }
 
 /// A set has no two equal items, a map no two with the same key.
-fn check_unique(items: &[Value], list: &ListKind, path: &str, causes: &mut Vec<Cause>) {
+fn check_unique(items: &[Value], list: &ListKind, path: &Path<'_>, causes: &mut Vec<Cause>) {
     let mut seen: Vec<Value> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let key = match list {
@@ -212,7 +217,8 @@ fn check_unique(items: &[Value], list: &ListKind, path: &str, causes: &mut Vec<C
                 .collect(),
         };
         if seen.contains(&key) {
-            causes.push(Cause::duplicate(&format!("{path}[{index}]"), &key));
+            let path = Path::Item(path, index).to_string();
+            causes.push(Cause::duplicate(&path, &key));
         } else {
             seen.push(key);
         }
