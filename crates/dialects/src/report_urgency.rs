@@ -18,14 +18,13 @@ pub(crate) fn urgency(
     if stored == status {
         return Urgency::Unchanged;
     }
-    let (before, after) = (without_generation(stored), without_generation(status));
-    if without_progress(&before, counters) != without_progress(&after, counters) {
+    if !same_but_progress(stored, status, counters) {
         return Urgency::Now;
     }
     let is_edited = generation(stored) != generation(status);
     // All that is said of a suspended job follows from its spec.
     let is_suspended = word(status, "phase") == "Suspended";
-    if before == after || (is_edited && is_suspended) {
+    if same_but(stored, status, &|_| false) || (is_edited && is_suspended) {
         return Urgency::Edit;
     }
     let (old, new) = (word(stored, "reason"), word(status, "reason"));
@@ -47,29 +46,85 @@ fn word<'s>(status: &'s Map<String, Value>, name: &str) -> &'s str {
     muster.and_then(Value::as_str).unwrap_or_default()
 }
 
-fn without_progress(status: &Map<String, Value>, counters: &[&str]) -> Map<String, Value> {
-    let mut status = status.clone();
-    status.retain(|name, _| !counters.contains(&name.as_str()));
-    if let Some(Value::Object(muster)) = status.get_mut("muster") {
-        muster.retain(|name, _| !PROGRESS.contains(&name.as_str()));
-    }
-    status
+/// Nothing differs but what may be written late.
+fn same_but_progress(
+    stored: &Map<String, Value>,
+    status: &Map<String, Value>,
+    counters: &[&str],
+) -> bool {
+    same_but(stored, status, &|field| match field {
+        Field::Top(name) => counters.contains(&name),
+        Field::OfMuster(name) => PROGRESS.contains(&name),
+    })
 }
 
-/// Without the observed generation, which is in the status and in each condition of `muster`.
-fn without_generation(status: &Map<String, Value>) -> Map<String, Value> {
-    let mut status = status.clone();
-    status.remove(GENERATION);
-    let conditions = status
-        .get_mut("muster")
-        .and_then(|muster| muster.get_mut("conditions"))
-        .and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten() {
-        if let Value::Object(condition) = condition {
-            condition.remove(GENERATION);
+/// A field whose change may not matter.
+enum Field<'a> {
+    Top(&'a str),
+    OfMuster(&'a str),
+}
+
+/// Nothing differs but the observed generation, which is in the status and in each condition of `muster`,
+/// and fields that do not matter. Compared where they are: every pass does it, and a status may be long.
+fn same_but(
+    stored: &Map<String, Value>,
+    status: &Map<String, Value>,
+    is_left_out: &dyn Fn(Field<'_>) -> bool,
+) -> bool {
+    let top = |name: &str| name == GENERATION || is_left_out(Field::Top(name));
+    same_fields(stored, status, &top, &|name, before, after| {
+        let (Value::Object(before), Value::Object(after), "muster") = (before, after, name) else {
+            return before == after;
+        };
+        let of_muster = |name: &str| is_left_out(Field::OfMuster(name));
+        same_fields(
+            before,
+            after,
+            &of_muster,
+            &|name, before, after| match name {
+                "conditions" => same_conditions(before, after),
+                _ => before == after,
+            },
+        )
+    })
+}
+
+fn same_conditions(before: &Value, after: &Value) -> bool {
+    let (Value::Array(before), Value::Array(after)) = (before, after) else {
+        return before == after;
+    };
+    let same = |(before, after): (&Value, &Value)| match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let is_generation = |name: &str| name == GENERATION;
+            same_fields(before, after, &is_generation, &|_, before, after| {
+                before == after
+            })
+        }
+        _ => before == after,
+    };
+    before.len() == after.len() && before.iter().zip(after).all(same)
+}
+
+/// The fields that are not left out have the same names, and values that are `same`.
+fn same_fields(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    is_left_out: &dyn Fn(&str) -> bool,
+    same: &dyn Fn(&str, &Value, &Value) -> bool,
+) -> bool {
+    let mut before = before.iter().filter(|(name, _)| !is_left_out(name));
+    let mut after = after.iter().filter(|(name, _)| !is_left_out(name));
+    loop {
+        match (before.next(), after.next()) {
+            (None, None) => return true,
+            (Some((name, before)), Some((other, after))) if name == other => {
+                if !same(name, before, after) {
+                    return false;
+                }
+            }
+            _ => return false,
         }
     }
-    status
 }
 
 fn generation(status: &Map<String, Value>) -> Option<&Value> {

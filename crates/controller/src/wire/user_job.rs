@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::ObjectKey;
 use crate::api_error::ApiError;
@@ -55,11 +55,12 @@ impl UserJob {
             .text
             .as_ref()
             .expect("a pass asks for the text of a job that was left out");
-        let mut metadata =
-            serde_json::to_value(&self.metadata).expect("what came as JSON goes as JSON");
+        let mut metadata = self.named();
         for (name, texts) in [("labels", &text.labels), ("annotations", &text.annotations)] {
             if !texts.is_empty() {
-                metadata[name] = json!(texts);
+                let texts = texts.iter();
+                let texts = texts.map(|(key, text)| (key.clone(), text.as_str().into()));
+                metadata.insert(name.to_owned(), Value::Object(texts.collect()));
             }
         }
         let part = |part: &Option<Box<RawValue>>| -> Value {
@@ -68,13 +69,40 @@ impl UserJob {
                 .expect("it was read as JSON before")
                 .unwrap_or_default()
         };
-        json!({
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": metadata,
-            "spec": part(&text.spec),
-            "status": part(&text.status),
-        })
+        // Moved, not copied as `json!` does: every pass asks for this.
+        Value::Object(Map::from_iter([
+            (
+                "apiVersion".to_owned(),
+                resource.api_version.as_str().into(),
+            ),
+            ("kind".to_owned(), resource.kind.as_str().into()),
+            ("metadata".to_owned(), Value::Object(metadata)),
+            ("spec".to_owned(), part(&text.spec)),
+            ("status".to_owned(), part(&text.status)),
+        ]))
+    }
+
+    /// Its metadata but for what only its text has.
+    fn named(&self) -> Map<String, Value> {
+        let metadata = &self.metadata;
+        let text = |text: &Option<String>| text.as_deref().map(Value::from);
+        let time = |time: &Option<Time>| {
+            let time = time.as_ref().map(serde_json::to_value);
+            time.transpose().expect("what came as JSON goes as JSON")
+        };
+        let fields = [
+            ("name", text(&metadata.name)),
+            ("namespace", text(&metadata.namespace)),
+            ("uid", text(&metadata.uid)),
+            ("resourceVersion", text(&metadata.resource_version)),
+            ("generation", metadata.generation.map(Value::from)),
+            ("creationTimestamp", time(&metadata.creation_timestamp)),
+            ("deletionTimestamp", time(&metadata.deletion_timestamp)),
+        ];
+        let known = fields.into_iter();
+        known
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
     }
 
     /// Its namespace and name.
@@ -232,6 +260,8 @@ impl kube::Resource for UserJob {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn job(namespace: &str, version: u32, spec: &str) -> UserJob {

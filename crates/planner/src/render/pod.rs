@@ -91,8 +91,13 @@ impl Draft {
             "ownerReferences".to_owned(),
             json!([owner_reference(&job.owner)]),
         );
-        let spec = self.spec;
-        let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+        // Moved: `json!` would copy them.
+        let body = Value::Object(Map::from_iter([
+            ("apiVersion".to_owned(), "v1".into()),
+            ("kind".to_owned(), "Pod".into()),
+            ("metadata".to_owned(), Value::Object(metadata)),
+            ("spec".to_owned(), Value::Object(self.spec)),
+        ]));
         Object::new(Kind::Pod, name, body)
     }
 
