@@ -47,6 +47,7 @@ mod protobuf;
 mod reconcile;
 mod remains;
 mod report;
+mod restraint;
 mod retry;
 mod run;
 mod scope;

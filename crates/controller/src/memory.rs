@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::backoff::doubled;
 use crate::mounts::MountEvents;
 use crate::pace::Pace;
+use crate::restraint::Restraint;
 use crate::wire::{ObjectKey, UserJob};
 
 /// A refused object is retried after this long, then twice as long each time…
@@ -56,6 +57,8 @@ pub(crate) struct JobMemory {
     pub(crate) unanswered: Option<UnansweredWrite>,
     /// When its status may be written next.
     pub(crate) pace: Pace,
+    /// Whether it was written too often.
+    pub(crate) restraint: Restraint,
     /// What is known of the key Secret.
     pub(crate) key: KeySecret,
     /// The record of the keys, where the CRD drops it from the status.

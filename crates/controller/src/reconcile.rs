@@ -20,6 +20,7 @@ use crate::context::{Context, label};
 use crate::error::Error;
 use crate::key_secret;
 use crate::lookup;
+use crate::memory::JobMemory;
 use crate::observe::{self, Observation};
 use crate::remains;
 use crate::report::{News, ReportOutcome, report};
@@ -43,6 +44,10 @@ pub(crate) async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Option<Duration>, Error> {
     context.memory.begin(stored.uid());
+    let too_often = |memory: &mut JobMemory| memory.restraint.wait();
+    if let Some(wait) = context.memory.with(stored.uid(), too_often) {
+        return Ok(Some(wait));
+    }
     let held = held(&context, &stored).await; // client: watches
     let unfinished = context
         .memory
@@ -287,6 +292,9 @@ async fn converge(
         }
         context.memory.with(&job.owner.uid, |memory| {
             memory.unfinished = extent == Extent::Partial;
+            if !idle && !memory.unfinished {
+                memory.restraint.wrote();
+            }
         });
         if idle || ends || extent == Extent::Partial || round == ROUNDS_MAX {
             let wake = plan.wake.into_iter().chain(recheck_at).min();

@@ -218,6 +218,7 @@ async fn write(
         memory.unanswered = None;
         memory.written = Some(written.remembered());
         memory.written_at = Some(Instant::now());
+        memory.restraint.wrote();
         memory.pace.written(urgency);
     });
     Ok(written)
