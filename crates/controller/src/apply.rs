@@ -20,7 +20,7 @@ use crate::fair_turns::Turn;
 use crate::lookup::Lookup;
 use crate::memory::KeySecret;
 use crate::write_policy::{self, Batches, Holder, Next};
-use crate::{agent_keys, key_secret, keys, wire};
+use crate::{key_secret, wire};
 
 /// Requests of one step that run at once.
 const IN_FLIGHT_MAX: usize = 32;
@@ -216,14 +216,14 @@ impl Applier<'_> {
     async fn create_key(&self, mut secret: Object, keys: Keys) -> Result<Applied, ApiError> {
         let Object { kind, name, body } = &mut secret;
         body["data"] = match keys {
-            Keys::SshPair => keys::secret_data(),
+            Keys::SshPair => (self.context.keys.ssh)(),
             Keys::Agent {
                 worker,
                 workers,
                 valid_secs,
             } => {
                 let valid_until = later(self.context.now(), valid_secs);
-                agent_keys::secret_data(&worker, workers, valid_until)
+                (self.context.keys.agent)(&worker, workers, valid_until)
             }
         };
         let resource = wire::resource(kind);

@@ -220,6 +220,7 @@ fn read(
             concurrency: flags.threadiness.max(CONCURRENCY_MIN),
             clock: Timestamp::now,
             nonce: crate::nonce,
+            keys: crate::KeySource::FRESH,
         },
     }))
 }

@@ -81,6 +81,7 @@ impl Assembly {
             dropped: Dropped::default(),
             clock: scope.clock,
             nonce: scope.nonce,
+            keys: scope.keys,
             large_jobs: Arc::clone(&large_jobs),
             long_passes: Semaphore::new(usize::from(scope.concurrency / 4 * 3).max(1)),
         };

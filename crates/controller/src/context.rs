@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::pending_jobs::PendingJobs;
 use crate::priorities::Priorities;
+use crate::scope::KeySource;
 use crate::wire::UserJob;
 
 /// What a pass needs besides the job.
@@ -44,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) dropped: Dropped,
     pub(crate) clock: fn() -> Timestamp,
     pub(crate) nonce: fn() -> String,
+    pub(crate) keys: KeySource,
     pub(crate) large_jobs: Arc<LargeJobs>,
     /// Places for passes over jobs that have more to do than one pass does. The other places are for
     /// those that have little.

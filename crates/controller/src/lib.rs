@@ -62,4 +62,4 @@ mod write_policy;
 
 pub use key_secret::nonce;
 pub use run::{operate, run};
-pub use scope::Scope;
+pub use scope::{KeySource, Scope};

@@ -80,12 +80,16 @@ faults! {
     PodsCut = "pods-cut",
     /// F5: the API server answers no read of the replica for a while but with 503.
     ReadsFail = "reads-fail",
+    /// F19: the API server does not know the jobs' own API for a while, as after its start.
+    ApiMissing = "api-missing",
     /// F8: the API server forgets its history: watches end with 410.
     Compacted = "compacted",
     /// F12: somebody deletes a pod of a job.
     PodDeleted = "pod-deleted",
     /// F12: the kernel kills the program of a pod, for want of memory.
     PodKilled = "pod-killed",
+    /// F13: the node does not answer for a minute: nothing starts, stops or is heard of meanwhile.
+    NodeSilent = "node-silent",
     /// F14: somebody deletes a ConfigMap, a Service or a Secret of a job.
     ChildDeleted = "child-deleted",
     /// F14: somebody deletes the launcher's Job.
@@ -126,10 +130,17 @@ impl FaultKind {
         matches!(self, Self::ClockAhead | Self::ClockBehind)
     }
 
-    /// The faults that the exhaustive run tries at every write.
-    pub fn exhaustive() -> impl Iterator<Item = Self> {
+    /// The faults that the exhaustive run tries at every write: F1 to F8.
+    pub fn exhaustive() -> Vec<Self> {
         let all = Self::ALL.iter().copied();
-        all.filter(|kind| *kind <= Self::Compacted)
+        all.filter(|kind| *kind <= Self::Compacted).collect()
+    }
+
+    /// The faults of which it tries every pair: F1 to F6.
+    pub fn paired() -> Vec<Self> {
+        let all = Self::ALL.iter().copied();
+        let is_paired = |kind: &Self| *kind <= Self::OwnLag || *kind == Self::ReadsFail;
+        all.filter(is_paired).collect()
     }
 }
 

@@ -15,16 +15,18 @@ use crate::objects;
 pub(crate) struct JobView {
     pub(crate) object: Arc<Value>,
     /// As the planner sees it; none if it is invalid.
-    pub(crate) lowered: Option<Job>,
+    pub(crate) lowered: Option<Arc<Job>>,
     /// What its status records.
     pub(crate) recorded: Recorded,
 }
 
 impl JobView {
-    pub(crate) fn new(resource: &Resource, object: &Arc<Value>) -> Self {
+    /// `known` is the job before its last change, which is mostly one of the status.
+    fn new(resource: &Resource, object: &Arc<Value>, known: Option<&Self>) -> Self {
         let dialect = resource.dialect_of(object);
+        let lower = || (dialect.lower)(object).ok().map(Arc::new);
         Self {
-            lowered: (dialect.lower)(object).ok(),
+            lowered: known.map_or_else(lower, |known| known.lowered.clone()),
             recorded: (dialect.recorded)(object),
             object: Arc::clone(object),
         }
@@ -36,6 +38,19 @@ impl JobView {
 
     pub(crate) fn name(&self) -> &str {
         objects::name(&self.object)
+    }
+
+    /// All but the status is as it is in this object.
+    fn asks_the_same(&self, object: &Value) -> bool {
+        let same = |part: &str| self.object["metadata"][part] == object["metadata"][part];
+        let parts = [
+            "uid",
+            "generation",
+            "annotations",
+            "labels",
+            "deletionTimestamp",
+        ];
+        parts.into_iter().all(same) && self.object["spec"] == object["spec"]
     }
 
     /// Its outcome is recorded.
@@ -51,7 +66,8 @@ impl JobView {
 
     /// Its workers stay when its launcher ends.
     pub(crate) fn outlives_launcher(&self) -> bool {
-        self.lowered.as_ref().is_some_and(Job::outlives_launcher)
+        let lowered = self.lowered.as_ref();
+        lowered.is_some_and(|job| job.outlives_launcher())
     }
 
     /// All of its pods.
@@ -76,9 +92,11 @@ impl JobViews {
         let known = std::mem::take(&mut self.0);
         let read = |(resource, object): (&Resource, &Arc<Value>)| {
             let mut known = known.iter();
-            let same = known.find(|view| Arc::ptr_eq(&view.object, object));
-            same.cloned()
-                .unwrap_or_else(|| Arc::new(JobView::new(resource, object)))
+            let same = known.clone().find(|view| Arc::ptr_eq(&view.object, object));
+            same.cloned().unwrap_or_else(|| {
+                let alike = known.find(|view| view.asks_the_same(object));
+                Arc::new(JobView::new(resource, object, alike.map(AsRef::as_ref)))
+            })
         };
         self.0 = objects::jobs(cluster)
             .map(|(resource, object)| read((resource, object)))

@@ -41,7 +41,7 @@ type Broken = String;
 
 /// A law. Most say something about one of the two moments only.
 trait Law: Send {
-    /// A container started or ended.
+    /// A container started or ended, or controllers of the cluster acted.
     fn after_report(&mut self, _view: &View<'_>) -> Result<(), Broken> {
         Ok(())
     }
@@ -134,6 +134,8 @@ struct View<'a> {
 struct Write<'a> {
     call: &'a Call,
     body: &'a Value,
+    /// The body as it was sent.
+    text: &'a str,
     /// What it changed or deleted, as it was before.
     before: Option<&'a Value>,
     foreign: &'a Foreign,
@@ -148,7 +150,7 @@ struct Weather {
     wrong_clocks: bool,
     /// How many processes of operators there are at most, one after the other.
     processes: usize,
-    /// The user submits the job and leaves it alone, and no operator sleeps.
+    /// The user submits one job and leaves it alone, and no operator sleeps.
     is_left_alone: bool,
     /// When a fault struck last, in milliseconds.
     struck_at: Option<u64>,
@@ -196,6 +198,7 @@ impl Laws {
                 wrong_clocks: struck(FaultKind::is_of_clock),
                 processes: schedule.replicas + crashes.count(),
                 is_left_alone: schedule.script.len() == 1
+                    && schedule.beside.is_none()
                     && !struck(|kind| kind == FaultKind::Paused),
                 struck_at: None,
             },
@@ -224,7 +227,7 @@ impl Laws {
         Ok(())
     }
 
-    /// A container started or ended.
+    /// A container started or ended, or controllers of the cluster acted.
     pub(crate) fn after_report(
         &mut self,
         cluster: &Cluster,
@@ -259,11 +262,13 @@ impl Laws {
         if code >= 300 || call.plural == "events" {
             return Ok(());
         }
-        let body = serde_json::from_slice(body).unwrap_or(Value::Null);
+        let text = str::from_utf8(body).unwrap_or_default();
+        let body = serde_json::from_str(text).unwrap_or(Value::Null);
         self.ask((cluster, kubelet), |law, view, foreign| {
             let write = Write {
                 call,
                 body: &body,
+                text,
                 before,
                 foreign,
             };

@@ -6,11 +6,14 @@
 //! (`kubelet`). The same seed gives the same trace, line by line.
 
 mod aftermath;
+mod beside;
 mod call;
 mod clock;
+pub mod exhaustive;
 pub mod fault;
 mod job_view;
 mod jobs;
+mod keys;
 mod kubelet;
 mod laws;
 mod machine;
@@ -32,4 +35,4 @@ mod world;
 
 pub use aftermath::Aftermath;
 pub use laws::LAWS;
-pub use run::{Run, run, single_faults, weather};
+pub use run::{Run, run, weather};

@@ -1,7 +1,7 @@
 //! The command of the simulator; `cargo xtask weather` calls it. Decides what is printed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,11 @@ use clap::{Parser, Subcommand};
 use simulator::fault::{Fault, FaultKind};
 use simulator::schedule::Schedule;
 use simulator::shrink::shrink;
-use simulator::{LAWS, Run, script, weather};
+use simulator::{LAWS, Run, exhaustive, script, weather};
+
+/// Nearly all that the simulator does is to make and drop small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs the operator through bad weather.
 #[derive(Parser)]
@@ -52,6 +56,12 @@ enum Command {
         /// Files, as in tests/scenarios
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
+        /// Two faults at a time, of F1 to F6
+        #[arg(long)]
+        pairs: bool,
+        /// So many operators that lead at once, whatever the scenario says
+        #[arg(long)]
+        operators: Option<usize>,
     },
     /// Run scenarios as they are
     Scenarios {
@@ -59,10 +69,14 @@ enum Command {
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
     },
-    /// Show what happens with one seed
+    /// Show what happens with one seed, or in a scenario
     Explain {
         /// The seed
+        #[arg(default_value_t = 0)]
         seed: u64,
+        /// A file as in tests/scenarios, instead of a seed
+        #[arg(long)]
+        scenario: Option<PathBuf>,
         /// Only these faults, as REPLICA:WRITE:FAULT, separated by commas; empty for none
         #[arg(long)]
         faults: Option<String>,
@@ -85,13 +99,23 @@ fn main() -> ExitCode {
             failures,
         } => Ok(run(from, schedules, threads, failures)),
         Command::Twice { schedules, from } => Ok(twice(from, schedules, threads)),
-        Command::Exhaustive { scenarios } => exhaustive(&scenarios, threads),
+        Command::Exhaustive {
+            scenarios,
+            pairs,
+            operators,
+        } => exhaustive(&scenarios, pairs, operators, threads),
         Command::Scenarios { scenarios } => self::scenarios(&scenarios),
         Command::Explain {
             seed,
+            scenario,
             faults,
             actions,
-        } => explain(seed, faults.as_deref(), actions.as_deref()),
+        } => explain(
+            seed,
+            scenario.as_deref(),
+            faults.as_deref(),
+            actions.as_deref(),
+        ),
         Command::Laws => {
             for (name, sentence) in LAWS {
                 println!("{name:<26}{sentence}");
@@ -207,32 +231,54 @@ fn overrides(small: &Schedule) -> String {
     )
 }
 
-fn exhaustive(scenarios: &[PathBuf], threads: usize) -> anyhow::Result<bool> {
+fn exhaustive(
+    scenarios: &[PathBuf],
+    pairs: bool,
+    operators: Option<usize>,
+    threads: usize,
+) -> anyhow::Result<bool> {
     let start = Instant::now();
+    let kinds = match pairs {
+        true => FaultKind::paired(),
+        false => FaultKind::exhaustive(),
+    };
     let mut all = Vec::new();
     for path in scenarios {
-        let schedule = script::parse(&std::fs::read_to_string(path)?)?;
-        let faults = simulator::single_faults(&schedule);
-        all.extend(
-            faults
-                .into_iter()
-                .map(|schedule| (path.display(), schedule)),
-        );
+        let mut schedule = script::parse(&std::fs::read_to_string(path)?)?;
+        schedule.replicas = operators.unwrap_or(schedule.replicas);
+        let singles = exhaustive::singles(&schedule, &kinds).into_iter();
+        all.extend(singles.map(|single| (path.display(), single)));
     }
-    let broken = AtomicUsize::new(0);
-    let runs = in_threads(all.len(), threads, |index| {
-        let (path, schedule) = &all[index];
+    let (ran, broken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let try_one = |path: &std::path::Display<'_>, schedule: &Schedule| {
+        ran.fetch_add(1, Ordering::Relaxed);
         if let Some(violation) = weather(schedule, false).violation {
             broken.fetch_add(1, Ordering::Relaxed);
-            let fault = schedule.faults.last().map(Fault::to_string);
-            let fault = fault.unwrap_or_default();
-            println!("broken {violation} ({path} with fault {fault})");
+            let faults: Vec<String> = schedule.faults.iter().map(Fault::to_string).collect();
+            println!("broken {violation} ({path} with {})", faults.join(","));
+        }
+    };
+    in_threads(all.len(), threads, |index| {
+        let (path, single) = &all[index];
+        match pairs {
+            false => try_one(path, single),
+            true => {
+                let seconds = exhaustive::seconds(single, &kinds);
+                seconds.iter().for_each(|pair| try_one(path, pair));
+            }
         }
         true
     });
-    let (secs, broken) = (start.elapsed().as_secs_f64(), broken.into_inner());
-    let scenarios = scenarios.len();
-    println!("{runs} single faults in {scenarios} scenarios, {secs:.1} s, {broken} broke a law");
+    let (secs, ran, broken) = (
+        start.elapsed().as_secs_f64(),
+        ran.into_inner(),
+        broken.into_inner(),
+    );
+    let what = if pairs { "pairs of faults" } else { "faults" };
+    let (count, rate) = (scenarios.len(), ran as f64 / secs);
+    println!(
+        "{ran} {what} in {count} scenarios, {secs:.1} s, {rate:.0} per second, {broken} broke a law"
+    );
     Ok(broken == 0)
 }
 
@@ -249,8 +295,16 @@ fn scenarios(scenarios: &[PathBuf]) -> anyhow::Result<bool> {
     Ok(held)
 }
 
-fn explain(seed: u64, faults: Option<&str>, actions: Option<&str>) -> anyhow::Result<bool> {
-    let mut schedule = Schedule::of_seed(seed);
+fn explain(
+    seed: u64,
+    scenario: Option<&Path>,
+    faults: Option<&str>,
+    actions: Option<&str>,
+) -> anyhow::Result<bool> {
+    let mut schedule = match scenario {
+        Some(path) => script::parse(&std::fs::read_to_string(path)?)?,
+        None => Schedule::of_seed(seed),
+    };
     if let Some(faults) = faults {
         let faults = faults.split(',').filter(|fault| !fault.is_empty());
         schedule.faults = faults.map(str::parse).collect::<anyhow::Result<_>>()?;

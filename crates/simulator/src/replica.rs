@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use controller::Scope;
 use controller::stepwise::{Enqueue, Stepwise};
-use futures::future::{BoxFuture, join, join_all};
+use futures::future::{BoxFuture, join};
 use planner::site::Site;
 use tokio::task::AbortHandle;
 
-use crate::clock;
+use crate::beside::Beside;
 use crate::machine::Machine;
 use crate::network::Network;
 use crate::queue::{Queue, control};
 use crate::world::World;
+use crate::{clock, keys};
 
 /// Starts the operator as a new process.
 pub(crate) fn start(world: &World, machine: &Machine, replica: usize, process: u64) -> AbortHandle {
@@ -31,6 +32,7 @@ pub(crate) fn start(world: &World, machine: &Machine, replica: usize, process: u
         concurrency: 4,
         clock: clock::now,
         nonce: clock::nonce,
+        keys: keys::SOURCE,
     };
     let queue = Arc::new(Queue::default());
     let waiting = Arc::clone(&queue);
@@ -41,7 +43,7 @@ pub(crate) fn start(world: &World, machine: &Machine, replica: usize, process: u
         world.pass_ended(replica, job, end);
     });
     let whole: BoxFuture<'static, ()> = Box::pin(async move {
-        join(passes, join_all(beside)).await;
+        join(passes, Beside::new(beside)).await;
     });
     let whole = machine.run(whole);
     tokio::spawn(whole).abort_handle()

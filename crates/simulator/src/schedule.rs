@@ -12,6 +12,8 @@ pub struct Schedule {
     pub seed: u64,
     /// The job, by the name of its file.
     pub job: &'static str,
+    /// A second job, which its user submits at the same time and leaves alone.
+    pub beside: Option<&'static str>,
     /// Workers at first.
     pub workers: u32,
     /// Operators that lead at once: one, or two.
@@ -50,15 +52,26 @@ pub enum UserAction {
     Scale(u32),
     /// Changes an annotation.
     Touch,
+    /// Gives it an annotation of a hundred kilobytes.
+    Bloat,
     /// Deletes it.
     Delete,
     /// Deletes it and creates it again under the same name.
     Recreate,
 }
 
+impl UserAction {
+    /// It asks for nothing else than before.
+    fn is_idle(self) -> bool {
+        matches!(self, Self::Touch | Self::Bloat)
+    }
+}
+
 /// Writes at which a fault may strike: a job has some twenty, and more when things go wrong.
-const WRITES: u64 = 40;
-/// Faults of one schedule.
+const WRITES: u64 = 30;
+/// Between two actions of a user who takes their time.
+const USUAL_MS: u64 = 5_000;
+/// Faults of one schedule. Most have few: they take less time, and show as much.
 const FAULTS_MAX: u64 = 12;
 
 impl Schedule {
@@ -67,16 +80,18 @@ impl Schedule {
         let mut random = Random::new(seed, "schedule");
         let names: Vec<&'static str> = jobs::names().collect();
         let job = *random.pick(&names);
-        let replicas = 1 + usize::from(random.one_in(3));
+        let replicas = 1 + usize::from(random.one_in(5));
         let mut fate =
             *random.pick(&[Fate::Succeeds, Fate::Succeeds, Fate::FailsOnce, Fate::Fails]);
         // Only a deadline ends a job that never starts.
         if jobs::template(job).has_deadline && random.one_in(3) {
             fate = Fate::Stuck;
         }
+        let beside = (fate != Fate::Stuck && random.one_in(8)).then(|| *random.pick(&names));
         let mut schedule = Self {
             seed,
             job,
+            beside,
             workers: 1 + u32::try_from(random.skewed(0, 3)).unwrap_or(0),
             replicas,
             fate,
@@ -84,7 +99,7 @@ impl Schedule {
             faults: Vec::new(),
         };
         let mut random = Random::new(seed, "faults");
-        for _ in 0..random.below(FAULTS_MAX + 1) {
+        for _ in 0..random.skewed(0, FAULTS_MAX) {
             schedule.faults.push(Fault {
                 replica: usize::try_from(random.below(replicas as u64)).unwrap_or(0),
                 write: u32::try_from(random.skewed(0, WRITES)).unwrap_or(0),
@@ -104,6 +119,21 @@ impl Schedule {
         }
     }
 
+    /// The same without what chance decides: one operator, and a user who takes their time.
+    pub(crate) fn usual(&self) -> Self {
+        let mut script = self.script.clone();
+        script.retain(|(_, action)| !action.is_idle());
+        for (index, (at, _)) in (0..).zip(&mut script) {
+            *at = (*at).min(1) * index * USUAL_MS;
+        }
+        Self {
+            seed: 0,
+            replicas: 1,
+            script,
+            ..self.clone()
+        }
+    }
+
     /// The job as its user left it, submitted like that. None where what happened before may matter: a job
     /// that was deleted, a program that failed, and whatever is done to pods.
     pub fn without_history(&self) -> Option<Self> {
@@ -117,7 +147,7 @@ impl Schedule {
                 UserAction::Scale(count) => fresh.workers = *count,
                 UserAction::Suspend => suspended = true,
                 UserAction::Resume => suspended = false,
-                UserAction::Touch => {}
+                UserAction::Touch | UserAction::Bloat => {}
                 UserAction::Submit | UserAction::Delete | UserAction::Recreate => return None,
             }
         }
@@ -134,13 +164,15 @@ impl Schedule {
     pub fn has_twin(&self) -> bool {
         let transparent = self.faults.iter().all(|fault| fault.kind.is_transparent());
         let acts = |action: &UserAction| {
-            !matches!(
+            let begins = matches!(
                 action,
-                UserAction::Submit | UserAction::Touch | UserAction::Recreate | UserAction::Delete
-            )
+                UserAction::Submit | UserAction::Recreate | UserAction::Delete
+            );
+            !begins && !action.is_idle()
         };
         // Time that a fault costs may be all that was left.
-        let deadline = jobs::template(self.job).has_deadline;
+        let mut both = [Some(self.job), self.beside].into_iter().flatten();
+        let deadline = both.any(|job| jobs::template(job).has_deadline);
         transparent && !deadline && !self.script.iter().any(|(_, action)| acts(action))
     }
 }
@@ -157,6 +189,7 @@ fn script(random: &mut Random, job: &str) -> Vec<(u64, UserAction)> {
             3 | 4 => UserAction::Scale(1 + u32::try_from(random.below(4)).unwrap_or(0)),
             5 => UserAction::Delete,
             6 => UserAction::Recreate,
+            _ if random.one_in(4) => UserAction::Bloat,
             _ => UserAction::Touch,
         };
         suspended = match action {

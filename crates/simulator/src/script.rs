@@ -3,10 +3,11 @@
 //! ```text
 //! # a comment
 //! job v2beta1-agent             a file of jobs/; comes first
+//! beside v1                     a second job, submitted with the first and left alone
 //! workers 2
 //! operators 2                   that lead at once
 //! program fails-once            or succeeds, fails, never-starts
-//! at 3.5 suspend                seconds; or resume, scale N, touch, delete, recreate
+//! at 3.5 suspend                seconds; or resume, scale N, touch, bloat, delete, recreate
 //! fault 0:7:crash-after         REPLICA:WRITE:FAULT
 //! ```
 
@@ -20,6 +21,7 @@ pub fn parse(text: &str) -> anyhow::Result<Schedule> {
     let mut schedule = Schedule {
         seed: 1,
         job: "",
+        beside: None,
         workers: 2,
         replicas: 1,
         fate: Fate::Succeeds,
@@ -45,6 +47,10 @@ fn read(schedule: &mut Schedule, line: &str) -> anyhow::Result<()> {
             let known = jobs::names().find(|known| *known == name);
             schedule.job = known.context("there is no such job")?;
         }
+        ["beside", name] => {
+            let known = jobs::names().find(|known| *known == name);
+            schedule.beside = Some(known.context("there is no such job")?);
+        }
         ["seed", number] => schedule.seed = number.parse()?,
         ["workers", number] => schedule.workers = number.parse()?,
         ["operators", number] => schedule.replicas = number.parse()?,
@@ -65,6 +71,7 @@ fn read(schedule: &mut Schedule, line: &str) -> anyhow::Result<()> {
                 ["resume"] => UserAction::Resume,
                 ["scale", count] => UserAction::Scale(count.parse()?),
                 ["touch"] => UserAction::Touch,
+                ["bloat"] => UserAction::Bloat,
                 ["delete"] => UserAction::Delete,
                 ["recreate"] => UserAction::Recreate,
                 _ => bail!("no such action"),

@@ -31,6 +31,10 @@ pub(crate) fn act(
             let patch = json!({"metadata": {"annotations": {"touched": now.to_string()}}});
             send(cluster, now, "PATCH", &path, &patch)
         }
+        UserAction::Bloat => {
+            let patch = json!({"metadata": {"annotations": {"large": "x".repeat(BLOAT_BYTES)}}});
+            send(cluster, now, "PATCH", &path, &patch)
+        }
         UserAction::Delete => send(cluster, now, "DELETE", &path, &json!({})),
         UserAction::Recreate => {
             send(
@@ -43,4 +47,14 @@ pub(crate) fn act(
             send(cluster, now, "POST", &job.path, &job.with_workers(workers))
         }
     }
+}
+
+/// More than the operator keeps of any job.
+const BLOAT_BYTES: usize = 100 << 10;
+
+/// Submits a second job, under another name than the first.
+pub(crate) fn submit_beside(cluster: &mut Cluster, now: Timestamp, job: &Template) -> u16 {
+    let mut object = job.object.clone();
+    object["metadata"]["name"] = "other".into();
+    send(cluster, now, "POST", &job.path, &object)
 }

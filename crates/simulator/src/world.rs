@@ -214,6 +214,10 @@ impl State {
             Happening::Look(id) => self.look(id),
             Happening::Tick => self.tick(),
             Happening::Report(due) if !self.kubelet.still_holds(&due) => {}
+            Happening::Report(due) if self.weather.silent_until > clock::millis() => {
+                let after = self.weather.silent_until - clock::millis();
+                self.plan(after, Happening::Report(due));
+            }
             Happening::Report(due) => self.report(due.report),
             Happening::User(index) => self.user(index),
             Happening::Start(replica) => self.start(replica),
@@ -372,6 +376,8 @@ impl State {
             }
         }
         if self.cluster.revision() != revision || self.cluster.is_restless() {
+            // Pods may be ready now, and not any more when the next write comes.
+            self.ask_laws();
             self.changed();
         }
         if let Some(at) = self.cluster.next_wake() {
@@ -397,10 +403,14 @@ impl State {
             self.trace.say("kubelet", &what, &code.to_string());
         }
         self.cluster.report(clock::now(), report);
+        self.ask_laws();
+        self.changed();
+    }
+
+    fn ask_laws(&mut self) {
         if let Err((law, how)) = self.laws.after_report(&self.cluster, &self.kubelet) {
             self.break_law(law, &how);
         }
-        self.changed();
     }
 
     fn user(&mut self, index: usize) {
@@ -409,6 +419,12 @@ impl State {
         let code = users::act(&mut self.cluster, clock::now(), self.job, workers, action);
         self.trace
             .say("user", &format!("{action:?}"), &code.to_string());
+        if let Some(beside) = self.schedule.beside.filter(|_| index == 0) {
+            let beside = jobs::template(beside);
+            let code = users::submit_beside(&mut self.cluster, clock::now(), beside);
+            self.trace
+                .say("user", "Submit the second job", &code.to_string());
+        }
         self.changed();
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use simulator::fault::FaultKind;
 use simulator::schedule::Schedule;
 use simulator::script::parse;
-use simulator::{run, single_faults, weather};
+use simulator::{exhaustive, run, weather};
 
 fn scripts() -> Vec<(PathBuf, Schedule)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
@@ -64,8 +64,7 @@ const WORST: [FaultKind; 4] = [
 #[test]
 fn no_crash_and_no_lost_answer_at_any_write_of_a_job_breaks_a_law() {
     let schedule = parse("job v2beta1-agent\nworkers 1\n").expect("it is a scenario");
-    let mut all = single_faults(&schedule);
-    all.retain(|one| one.faults.iter().all(|fault| WORST.contains(&fault.kind)));
+    let all = exhaustive::singles(&schedule, &WORST);
     assert!(all.len() > 40, "a job has more than ten writes");
     let undisturbed = run(&schedule, false).ending;
     let (first, second) = all.split_at(all.len() / 2);

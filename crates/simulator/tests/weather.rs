@@ -8,6 +8,7 @@ fn undisturbed(job: &'static str) -> Schedule {
     Schedule {
         seed: 1,
         job,
+        beside: None,
         workers: 2,
         replicas: 1,
         fate: Fate::Succeeds,

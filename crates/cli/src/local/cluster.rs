@@ -90,6 +90,7 @@ impl Local {
             concurrency: CONCURRENCY,
             clock: Timestamp::now,
             nonce: controller::nonce,
+            keys: controller::KeySource::FRESH,
         };
         let (stop, stopped) = oneshot::channel();
         let client = client(&shared);

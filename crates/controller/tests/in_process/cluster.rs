@@ -137,6 +137,7 @@ impl Cluster {
             concurrency: 2,
             clock: now,
             nonce: controller::nonce,
+            keys: controller::KeySource::FRESH,
         };
         let operator = controller::operate(client, scope, std::future::pending());
         self.operator = Some(tokio::spawn(async move {

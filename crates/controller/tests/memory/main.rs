@@ -46,6 +46,7 @@ fn measure(world: World) -> Used {
             concurrency: 2,
             clock: jiff::Timestamp::now,
             nonce: controller::nonce,
+            keys: controller::KeySource::FRESH,
         };
         let client = kube::Client::new(server.clone(), "default");
         // It lives on while it is measured.

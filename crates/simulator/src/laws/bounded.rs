@@ -15,7 +15,8 @@ const EACH: usize = 25;
 impl Law for Bounded {
     fn at_rest(&mut self, _: &View<'_>, rest: &Rest<'_>) -> Result<(), Broken> {
         let schedule = rest.schedule;
-        let events = 4 + schedule.script.len() + rest.struck.len();
+        let jobs = 1 + usize::from(schedule.beside.is_some());
+        let events = 4 * jobs + schedule.script.len() + rest.struck.len();
         let max = (BASE + EACH * events) * schedule.replicas;
         match rest.writes as usize > max {
             true => Err(format!("{} writes, and {max} are enough", rest.writes)),

@@ -31,7 +31,14 @@ impl Law for CleanedUp {
             lowered.is_some_and(|job| job.lifecycle.clean_up == CleanUp::Nothing)
                 && recorded.is_some_and(long)
         };
-        match view.jobs.iter().find(keeps) {
+        let concerned = |job: &&Arc<JobView>| {
+            let of_many = write.call.query.contains(job.uid());
+            of_many
+                || write
+                    .before
+                    .is_some_and(|pod| objects::job_uid(pod) == job.uid())
+        };
+        match view.jobs.iter().filter(concerned).find(keeps) {
             Some(job) => Err(format!("{} of {}", write.call.line(), job.name())),
             None => Ok(()),
         }

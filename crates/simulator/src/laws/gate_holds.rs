@@ -27,18 +27,19 @@ impl Law for GateHolds {
                 continue;
             };
             let uid = job.uid();
-            if lowered.lifecycle.suspended {
-                self.since_suspension.remove(uid);
-                continue;
-            }
             // A pass goes on with the number that it began with.
             let count = lowered.worker_count() as usize;
             let fewest = self.fewest.entry(uid.to_owned()).or_insert(count);
             *fewest = count.min(*fewest);
-            if lowered.launcher.start == LauncherStart::WhenWorkersReady
-                && ready(view, job) >= *fewest
-            {
+            let waits = lowered.launcher.start == LauncherStart::WhenWorkersReady;
+            let gathered = waits && ready(view, job) >= *fewest;
+            // Workers become ready too while nobody who could stop them has seen the suspension.
+            if gathered {
                 self.ever.insert(uid.to_owned());
+            }
+            if lowered.lifecycle.suspended {
+                self.since_suspension.remove(uid);
+            } else if gathered {
                 self.since_suspension.insert(uid.to_owned());
             }
         }

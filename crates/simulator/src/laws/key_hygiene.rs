@@ -1,5 +1,7 @@
 //! I16.
 
+use std::collections::BTreeSet;
+
 use planner::Keys;
 use planner::site::Site;
 
@@ -11,7 +13,7 @@ pub(super) const SENTENCE: &str =
 
 /// The values of Secrets that the operator created.
 #[derive(Default)]
-pub(super) struct KeyHygiene(Vec<String>);
+pub(super) struct KeyHygiene(BTreeSet<String>);
 
 /// Shorter values are no keys.
 const KEY_BYTES_MIN: usize = 32;
@@ -28,11 +30,13 @@ impl Law for KeyHygiene {
             self.0.extend(values);
             return Ok(());
         }
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        let text = write.body.to_string();
-        match self.0.iter().any(|value| text.contains(value.as_str())) {
+        // Nothing shorter contains one.
+        let is_of_base64 = |letter: char| letter.is_ascii_alphanumeric() || "+/=".contains(letter);
+        let mut words = write.text.split(|letter| !is_of_base64(letter));
+        let has_key = |word: &str| {
+            word.len() >= KEY_BYTES_MIN && self.0.iter().any(|key| word.contains(key.as_str()))
+        };
+        match words.any(has_key) {
             true => Err(format!("{} contains a key", write.call.line())),
             false => Ok(()),
         }

@@ -21,6 +21,8 @@ const CONFIG: &[&str] = &["configmaps", "services"];
 
 /// How wrong the clock of a replica goes.
 const CLOCK_MS: i64 = 600_000;
+/// How long nothing is heard of the node.
+const SILENCE_MS: u64 = 60_000;
 /// How long a replica sleeps.
 const SLEEP_MS: u64 = 60_000;
 
@@ -30,6 +32,10 @@ pub(super) struct Weather {
     lags: Vec<Spell>,
     doubled: Vec<Spell>,
     refused: Vec<Spell>,
+    /// Kinds that the API server does not know.
+    missing: Vec<Spell>,
+    /// Until when nothing is heard of the node.
+    pub(super) silent_until: u64,
     rewind: BTreeSet<usize>,
     quota_until: u64,
 }
@@ -81,6 +87,9 @@ impl Weather {
 
     /// What the API server answers instead, to a read or a watch.
     pub(super) fn refuses(&self, replica: usize, call: &Call) -> Option<http::Response<Vec<u8>>> {
+        if let Some(answer) = self.misses(replica, call) {
+            return Some(answer);
+        }
         if call.is_write() {
             return None;
         }
@@ -89,6 +98,19 @@ impl Weather {
             .iter()
             .any(|spell| spell.holds(replica, &call.plural));
         refused.then(|| reply::status(503, "ServiceUnavailable", "the server is overloaded"))
+    }
+
+    /// Whether the API server does not know the kind of a request, as it would say it.
+    pub(super) fn misses(&self, replica: usize, call: &Call) -> Option<http::Response<Vec<u8>>> {
+        let mut missing = self.missing.iter();
+        let is_missing = missing.any(|spell| spell.holds(replica, &call.plural));
+        is_missing.then(|| {
+            reply::status(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            )
+        })
     }
 
     /// A watch, maybe from an older version than it asked for.
@@ -136,6 +158,14 @@ impl State {
             // It died after the request was sent.
             self.carry_out(&sent);
             return;
+        }
+        if of_write.is_none()
+            && let Some(answer) = self.weather.misses(replica, &sent.call)
+        {
+            let line = sent.call.line();
+            self.trace
+                .say(&format!("muster-{replica}"), &line, "404 not served");
+            return self.answer(sent, reply::whole(answer));
         }
         let quota = sent.call.plural == "pods"
             && sent.call.rbac_verb() == "create"
@@ -213,6 +243,12 @@ impl State {
                 let own: Vec<_> = RESOURCES.iter().map(|served| served.plural).collect();
                 self.weather.lags.push(spell(&own));
             }
+            FaultKind::ApiMissing => {
+                let own: Vec<_> = RESOURCES.iter().map(|served| served.plural).collect();
+                self.weather.missing.push(spell(&own));
+                self.drop_watches(|plural| own.contains(&plural), replica);
+            }
+            FaultKind::NodeSilent => self.weather.silent_until = clock::millis() + SILENCE_MS,
             FaultKind::PodsDoubled => self.weather.doubled.push(spell(POD)),
             FaultKind::AllDoubled => self.weather.doubled.push(spell(&[])),
             FaultKind::PodsRewound => {

@@ -10,7 +10,7 @@ use crate::{clock, reply};
 
 /// Watches are asked at least this often, because they send bookmarks: an operator gives up a watch that is
 /// silent for five minutes.
-const WATCH_LOOKS_MS: u64 = 200_000;
+const WATCH_LOOKS_MS: u64 = 290_000;
 
 /// An open watch.
 pub(super) struct Open {
