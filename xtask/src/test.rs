@@ -56,7 +56,7 @@ enum Group {
     Cluster,
     /// The same with queues of others, which take long to build
     Queues,
-    /// The operator in bad weather, in simulated time, with a simulator that takes minutes to build
+    /// The operator in bad weather, in simulated time; with --all for an hour
     Weather,
 }
 
@@ -132,8 +132,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         // take minutes to build.
         None => {
             let mut groups = Group::value_variants().to_vec();
-            let slow =
-                |group: &Group| matches!(group, Group::Size | Group::Queues | Group::Weather);
+            let slow = |group: &Group| matches!(group, Group::Size | Group::Queues);
             groups.retain(|group| args.all || !slow(group));
             groups
         }
@@ -156,6 +155,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         interrupts,
         sandbox,
         keep: args.keep,
+        all: args.all,
         words: args.words,
     };
     stages.run(&groups, &report);
@@ -174,6 +174,7 @@ struct Stages {
     builds: Builds,
     sandbox: Sandbox,
     keep: bool,
+    all: bool,
     words: Vec<String>,
 }
 
@@ -314,7 +315,11 @@ impl Stages {
     }
 
     fn weather(&self) -> Result<Tally> {
-        for mut check in weather::checks() {
+        let mut checks = weather::checks();
+        if self.all {
+            checks.extend(weather::long_checks()?);
+        }
+        for mut check in checks {
             self.program("", &mut check, |_| {})?;
         }
         Ok(Tally::default())

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{self, cargo};
+use crate::root;
 
 /// Run the operator through bad weather, in simulated time
 #[derive(clap::Args)]
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Scenarios of which every write is disturbed in every way by `make test-all`.
+/// Scenarios of which every write is disturbed in every way by `make test`, and by `make test-all` twice.
 const CORE: [&str; 6] = [
     "start-and-succeed",
     "fail-and-retry",
@@ -35,16 +36,57 @@ const CORE: [&str; 6] = [
     "delete-while-running",
     "recreate",
 ];
-/// Seeds that it runs.
-const SCHEDULES: &str = "2000";
+/// Seeds that `make test` runs; `make test-all` runs others.
+const SCHEDULES: &str = "20000";
+const MORE_SCHEDULES: &str = "100000";
 
-/// What must hold: every single fault of the core scenarios, and random ones.
-pub(crate) fn checks() -> [Command; 2] {
-    let (mut random, mut exhaustive) = (simulator(), simulator());
-    random.args(["run", "--schedules", SCHEDULES]);
-    let path = |name: &str| format!("crates/simulator/tests/scenarios/{name}.txt");
-    exhaustive.arg("exhaustive").args(CORE.map(path));
-    [exhaustive, random]
+/// What must hold after every change: every single fault of the core scenarios, and random ones.
+pub(crate) fn checks() -> Vec<Command> {
+    vec![
+        exhaustive(&CORE, &[]),
+        with(&["run", "--schedules", SCHEDULES]),
+    ]
+}
+
+/// What takes longer: every scenario, also with two operators, pairs of faults, more random ones, and that
+/// a seed gives the same run twice.
+pub(crate) fn long_checks() -> Result<Vec<Command>> {
+    let all = scenarios()?;
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    Ok(vec![
+        exhaustive(&all, &[]),
+        exhaustive(&all, &["--operators", "2"]),
+        exhaustive(&CORE, &["--pairs"]),
+        with(&["run", "--from", SCHEDULES, "--schedules", MORE_SCHEDULES]),
+        with(&["twice", "--schedules", "1000"]),
+    ])
+}
+
+const SCENARIOS: &str = "crates/simulator/tests/scenarios";
+
+/// The names of all scenarios.
+fn scenarios() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join(SCENARIOS))? {
+        let name = entry?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(".txt"));
+        names.extend(name.map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn exhaustive(scenarios: &[&str], how: &[&str]) -> Command {
+    let mut command = with(&["exhaustive"]);
+    let path = |name: &&str| format!("{SCENARIOS}/{name}.txt");
+    command.args(how).args(scenarios.iter().map(path));
+    command
+}
+
+fn with(words: &[&str]) -> Command {
+    let mut command = simulator();
+    command.args(words);
+    command
 }
 
 /// The simulator, optimised: built first, if it must be.
