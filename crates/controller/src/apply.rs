@@ -238,6 +238,10 @@ impl Applier<'_> {
                 }
                 Err(error) => error,
             };
+            if error.may_have_acted() {
+                // It was known to be gone, maybe, and may be there now.
+                self.lookup.know_key(KeySecret::Unknown);
+            }
             match write_policy::after_create(kind, &error, tries) {
                 Next::RetryNow => tries += 1,
                 // Only who may delete Secrets could have put another in its place.

@@ -148,6 +148,8 @@ struct Weather {
     stale_views: bool,
     /// The clock of an operator may be wrong.
     wrong_clocks: bool,
+    /// An operator slept, and went on with what it believed before.
+    slept: bool,
     /// How many processes of operators there are at most, one after the other.
     processes: usize,
     /// The user submits one job and leaves it alone, and no operator sleeps.
@@ -196,6 +198,7 @@ impl Laws {
             weather: Weather {
                 stale_views: schedule.replicas > 1 || struck(FaultKind::makes_views_stale),
                 wrong_clocks: struck(FaultKind::is_of_clock),
+                slept: struck(|kind| kind == FaultKind::Paused),
                 processes: schedule.replicas + crashes.count(),
                 is_left_alone: schedule.script.len() == 1
                     && schedule.beside.is_none()

@@ -320,9 +320,11 @@ impl State {
     fn squat(&mut self, sent: &Sent) -> Strike {
         let body = serde_json::from_slice(sent.request.body()).unwrap_or(Value::Null);
         let is_create = sent.call.rbac_verb() == "create" && sent.call.plural != "events";
-        // Whoever has the recorded name of a Secret loses it (decision 38).
+        // Whoever has the recorded name of a Secret loses it (decision 38). Another operator may be about to
+        // record it.
         let query = sent.request.uri().query().unwrap_or("");
-        let is_recorded = sent.call.plural == "secrets" && !query.contains("dryRun");
+        let may_be_recorded = !query.contains("dryRun") || self.schedule.replicas > 1;
+        let is_recorded = sent.call.plural == "secrets" && may_be_recorded;
         if !is_create || is_recorded || objects::name(&body).is_empty() {
             return Strike::Missed;
         }
