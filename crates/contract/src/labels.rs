@@ -32,5 +32,8 @@ pub const WORKER_ROLE: &str = "worker";
 pub const TEMPLATE_ANNOTATION: &str = "muster.dev/template";
 /// On launcher pods: the list of workers, which the kubelet mounts as [`crate::files::HOSTS_PATH`].
 pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
+/// On launcher pods of elastic jobs: the host discovery script, which the kubelet mounts as
+/// [`crate::files::DISCOVER_HOSTS`] among the host lists. Unlike a ConfigMap, it gets there at once.
+pub const DISCOVERY_ANNOTATION: &str = "muster.dev/discover-hosts";
 /// On workers that end by themselves: how their job ended, once it has.
 pub const END_ANNOTATION: &str = "muster.dev/end";

@@ -299,6 +299,7 @@ pub fn pod(name: &str) -> Pod {
         node: String::new(),
         address: String::new(),
         hosts: Fingerprint::default(),
+        discovery: Fingerprint::default(),
         told_end: false,
         restarts: 0,
         finished_at: None,

@@ -326,6 +326,8 @@ pub struct Pod {
     pub address: String,
     /// Of the list of workers that it was given, which may be large.
     pub hosts: Fingerprint,
+    /// Of the discovery script that it was given.
+    pub discovery: Fingerprint,
     /// It was told that the job is over.
     pub told_end: bool,
     /// How often its containers were started again.

@@ -1,9 +1,14 @@
 //! Changing the number of workers of a running job: pods and list of hosts follow, up and down.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
-use e2e::cluster_fixture::pi::{Mpi, PI, User, held_pi, job};
+use e2e::cluster_fixture::agent;
+use e2e::cluster_fixture::pi::{Mpi, PI, User, job};
 use e2e::cluster_fixture::submitted::Submitted;
 use e2e::cluster_fixture::{ClusterFixture, MPIJOBS, PATIENCE};
+use e2e::figures::say;
+use e2e::jobs::MpiJob;
 use e2e::wait_for;
 use serde_json::{Value, json};
 
@@ -39,30 +44,82 @@ fn workers_come_and_go_with_their_number() -> Result<()> {
     })
 }
 
+/// Says which hosts there are, as often as they change: by the script, and how many the list has.
+const FOLLOW_SCRIPT: &str = "trap 'exit 143' TERM; before=; while :; do \
+     now=\"$(/etc/mpi/discover_hosts.sh | tr '\\n' ' ')and $(wc -l </etc/mpi/hostfile) listed\"; \
+     [ \"$now\" = \"$before\" ] || echo \"hosts: $now\"; before=$now; sleep 0.1; done";
+const SLOTS: u32 = 2;
+/// By then an elastic program must know its new hosts.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+
 #[test]
-fn kubectl_scale_deletes_no_worker_that_stays() -> Result<()> {
-    with_cluster("scale", |fixture| follow_scale(fixture, false))
+fn an_elastic_program_follows_kubectl_scale_at_once() -> Result<()> {
+    with_cluster("scale", |fixture| follow_scale(fixture, over_ssh(), false))
 }
 
 /// The launcher has index 0 then, and worker 0 index 1.
 #[test]
-fn kubectl_scale_deletes_no_worker_that_stays_beside_a_launcher_with_ranks() -> Result<()> {
-    with_cluster("scale-launcher", |fixture| follow_scale(fixture, true))
+fn an_elastic_program_follows_kubectl_scale_at_once_beside_ranks_of_the_launcher() -> Result<()> {
+    with_cluster("scale-launcher", |fixture| {
+        follow_scale(fixture, over_ssh(), true)
+    })
 }
 
-fn follow_scale(fixture: &ClusterFixture, launcher_as_worker: bool) -> Result<()> {
-    let job = held_pi(Mpi::OpenMpi4, User::Root, 2);
+#[test]
+fn an_elastic_program_follows_kubectl_scale_at_once_without_ssh() -> Result<()> {
+    with_cluster("scale-agent", |fixture| {
+        follow_scale(fixture, by_agent(), false)
+    })
+}
+
+#[test]
+fn an_elastic_program_follows_kubectl_scale_at_once_without_ssh_beside_ranks_of_the_launcher()
+-> Result<()> {
+    with_cluster("scale-agent-launcher", |fixture| {
+        follow_scale(fixture, by_agent(), true)
+    })
+}
+
+fn over_ssh() -> MpiJob {
+    job(Mpi::OpenMpi4, User::Root, 2, &["sh", "-c", FOLLOW_SCRIPT])
+}
+
+fn by_agent() -> MpiJob {
+    agent::job(Mpi::OpenMpi4, 2, &["sh", "-c", FOLLOW_SCRIPT])
+}
+
+/// No worker that stays is replaced, and every list has the new hosts in time.
+fn follow_scale(fixture: &ClusterFixture, job: MpiJob, launcher_as_worker: bool) -> Result<()> {
+    let job = job.slots(SLOTS);
     let job = fixture.submit(&match launcher_as_worker {
         true => job.launcher_as_worker(),
         false => job,
     })?;
     job.running()?;
     let mut before = job.workers_run(2)?;
+    knows(&job, 2, launcher_as_worker)?;
     for count in [4, 3, 1] {
         let replicas = format!("--replicas={count}");
         let name = format!("{MPIJOBS}/pi");
         let args = ["scale", "--namespace", &fixture.namespace, &name, &replicas];
         fixture.cluster.kubectl(&args)?;
+        let scaled = Instant::now();
+        // A worker that comes must run first. One that goes may take its time.
+        let mut due = scaled;
+        if count as usize > before.len() {
+            job.workers_run(count)?;
+            due = Instant::now();
+        }
+        knows(&job, count, launcher_as_worker)?;
+        let late = due.elapsed();
+        say(&format!(
+            "{}: the launcher knew its {count} workers {:.1} s after kubectl scale, {:.1} s after they were there",
+            fixture.namespace,
+            scaled.elapsed().as_secs_f64(),
+            late.as_secs_f64()
+        ));
+        ensure!(late <= KNOWN_WITHIN, "it learned of them after {late:?}");
+
         let after = job.workers_run(count)?;
         for (old, new) in before.iter().zip(&after) {
             let uid = |pod: &Value| pod["metadata"]["uid"].clone();
@@ -72,23 +129,42 @@ fn follow_scale(fixture: &ClusterFixture, launcher_as_worker: bool) -> Result<()
                 new["metadata"]["name"]
             );
         }
-        let hosts = count as usize + usize::from(launcher_as_worker);
-        wait_for(&format!("a list of {hosts} hosts"), PATIENCE, || {
-            let config = fixture
-                .cluster
-                .get(&fixture.namespace, "configmap", "pi-config")?;
-            let config = config.context("the lists are gone")?;
-            let list = config["data"]["hostfile"].as_str().unwrap_or_default();
-            Ok((list.lines().count() == hosts).then_some(()))
-        })?;
         job.until("the scale to follow", |job| {
             job["status"]["replicaStatuses"]["Worker"]["active"] == count
         })?;
         before = after;
     }
-    let launchers = fixture.pods("pi", "launcher")?;
-    ensure!(launchers.len() == 1, "the launcher was started again");
+    ensure!(
+        job.tries()? == 1,
+        "the launcher was started again: {}",
+        job.output()?.text
+    );
     job.delete()
+}
+
+/// Waits until the launcher's program has said that it has these hosts, and only these.
+fn knows(job: &Submitted<'_>, workers: u32, launcher_as_worker: bool) -> Result<()> {
+    let launcher = launcher_as_worker.then(|| job.launcher());
+    let hosts: Vec<String> = launcher
+        .into_iter()
+        .chain((0..workers).map(|index| job.worker(index)))
+        .map(|host| format!("{host}:{SLOTS}"))
+        .collect();
+    let listed = format!("{} listed", hosts.len());
+    wait_for(&format!("{workers} workers in the lists"), PATIENCE, || {
+        let said = job.output()?.text;
+        let last = said.lines().rfind(|line| line.starts_with("hosts: "));
+        let Some((script, list)) = last.and_then(|line| line[7..].split_once("and ")) else {
+            return Ok(None);
+        };
+        // `POD.SERVICE.NAMESPACE.svc:SLOTS`
+        let short = script.split_whitespace().map(|host| {
+            let (name, rest) = host.split_once('.').unwrap_or((host, ""));
+            let slots = rest.rsplit_once(':').map_or("", |(_, slots)| slots);
+            format!("{name}:{slots}")
+        });
+        Ok((short.eq(hosts.iter().cloned()) && list == listed).then_some(()))
+    })
 }
 
 fn scale(fixture: &ClusterFixture, workers: u32) -> Result<()> {

@@ -74,6 +74,7 @@ struct Labels {
 #[derive(Clone, Debug, Default)]
 struct Annotations {
     hosts: Fingerprint,
+    discovery: Fingerprint,
     told_end: bool,
     template: Option<Short>,
 }
@@ -130,6 +131,12 @@ impl Metadata {
     pub(super) fn hosts(&self) -> Fingerprint {
         let annotations = self.annotations.as_ref();
         annotations.map_or_else(Fingerprint::default, |annotations| annotations.hosts)
+    }
+
+    /// Of the discovery script that it was given.
+    pub(super) fn discovery(&self) -> Fingerprint {
+        let annotations = self.annotations.as_ref();
+        annotations.map_or_else(Fingerprint::default, |annotations| annotations.discovery)
     }
 
     /// It was told that its job is over.
@@ -223,6 +230,7 @@ enum Key {
     Operator,
     ManagedBy,
     Hosts,
+    Discovery,
     End,
     Template,
     Other,
@@ -238,6 +246,7 @@ impl<'de> Deserialize<'de> for Key {
             labels::OPERATOR_NAME_LABEL => Self::Operator,
             labels::MANAGED_BY_LABEL => Self::ManagedBy,
             labels::HOSTS_ANNOTATION => Self::Hosts,
+            labels::DISCOVERY_ANNOTATION => Self::Discovery,
             labels::END_ANNOTATION => Self::End,
             labels::TEMPLATE_ANNOTATION => Self::Template,
             _ => Self::Other,
@@ -261,7 +270,7 @@ impl Selected for Labels {
                 self.operator = map.next_value::<Short>()?.0 == labels::OPERATOR_NAME;
             }
             Key::ManagedBy => self.managed_by = map.next_value::<Short>()?.0 == labels::MANAGED_BY,
-            Key::Hosts | Key::End | Key::Template | Key::Other => {
+            Key::Hosts | Key::Discovery | Key::End | Key::Template | Key::Other => {
                 map.next_value::<IgnoredAny>()?;
             }
         }
@@ -273,6 +282,7 @@ impl Selected for Annotations {
     fn read<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
         match key {
             Key::Hosts => self.hosts = map.next_value::<Print>()?.0,
+            Key::Discovery => self.discovery = map.next_value::<Print>()?.0,
             Key::End => self.told_end = map.next_value::<Print>()?.0 != Fingerprint::default(),
             Key::Template => self.template = Some(map.next_value()?),
             _ => {

@@ -150,6 +150,7 @@ pub(crate) struct PodFacts {
     node: Box<str>,
     address: Box<str>,
     hosts: Fingerprint,
+    discovery: Fingerprint,
     told_end: bool,
     restarts: u32,
     more: Option<Box<More>>,
@@ -219,6 +220,7 @@ impl PodFacts {
             node: self.node.as_ref().to_owned(),
             address: self.address.as_ref().to_owned(),
             hosts: self.hosts,
+            discovery: self.discovery,
             told_end: self.told_end,
             restarts: self.restarts,
             finished_at,
@@ -258,6 +260,7 @@ impl IntoChild for Pod {
             node: spec.node_name.unwrap_or_default().0.into(),
             address: status.pod_ip.clone().unwrap_or_default().0.into(),
             hosts: metadata.hosts(),
+            discovery: metadata.discovery(),
             told_end: metadata.told_end(),
             restarts: containers(&status)
                 .map(|container| u32::try_from(container.restart_count).unwrap_or_default())

@@ -259,7 +259,7 @@ fn s01c_no_text_of_others_is_kept_beyond_its_bound() {
     assert_eq!(map(&json!({"hostfile": huge})).facts, Facts::Config(wanted));
 
     let more = json!({
-        "annotations": {"muster.dev/hosts": huge, "muster.dev/end": huge},
+        "annotations": {"muster.dev/hosts": huge, "muster.dev/discover-hosts": huge, "muster.dev/end": huge},
         "labels": {"muster.dev/job-uid": huge, "training.kubeflow.org/job-name": huge},
         "ownerReferences": [{"kind": huge, "name": huge, "uid": huge, "controller": true}],
     });
@@ -269,7 +269,8 @@ fn s01c_no_text_of_others_is_kept_beyond_its_bound() {
             "reason": huge}}}]});
     let (child, pod) = pod(&more, &status);
     assert!(child.bytes() < 16 << 10, "{}", child.bytes());
-    assert_eq!(pod.hosts, planner::Fingerprint::of(&huge));
+    let print = planner::Fingerprint::of(&huge);
+    assert_eq!((pod.hosts, pod.discovery), (print, print));
     assert!(pod.told_end);
 }
 

@@ -16,6 +16,8 @@ use crate::muster_fields::{self, within};
 
 /// What a program's command line holds when it asks for hosts while it runs.
 const DISCOVERY: &str = contract::files::DISCOVER_HOSTS;
+/// How the options begin by which horovodrun is told how many ranks a host takes.
+const SLOTS_OPTION: &str = "--slots";
 
 /// How one version reads a job.
 pub(crate) struct Version {
@@ -167,7 +169,18 @@ pub(crate) fn is_elastic(job: &MpiJob, launcher: &ReplicaSpec) -> bool {
     said.unwrap_or_else(|| asks_for_hosts(&launcher.template))
 }
 
+/// The discovery script of an elastic program also tells how many ranks a host takes. A command line that
+/// says so itself keeps the last word, which the script would have.
+pub(crate) fn discovery_has_slots(job: &MpiJob, launcher: &ReplicaSpec) -> bool {
+    is_elastic(job, launcher) && !mentions(&launcher.template, SLOTS_OPTION)
+}
+
 fn asks_for_hosts(template: &Value) -> bool {
+    mentions(template, DISCOVERY)
+}
+
+/// The command line or a variable of the main container does.
+fn mentions(template: &Value, word: &str) -> bool {
     let Some(container) = template.pointer("/spec/containers/0") else {
         return false;
     };
@@ -183,5 +196,5 @@ fn asks_for_hosts(template: &Value) -> bool {
         .chain(items("args"))
         .chain(variables)
         .filter_map(Value::as_str)
-        .any(|text| text.contains(DISCOVERY))
+        .any(|text| text.contains(word))
 }

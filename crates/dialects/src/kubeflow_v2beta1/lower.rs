@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use planner::Job;
 use planner::job::{
-    Access, HostNames, JobRestart, Launcher, LauncherHost, LauncherKind, Names, Role, Workers,
+    Access, HostNames, JobRestart, Launcher, LauncherHost, LauncherKind, Login, Names, Role,
+    Workers,
 };
 use planner::site::Transport;
 use serde_json::Value;
@@ -69,7 +70,10 @@ fn check_name(job: &MpiJob, errors: &mut Vec<FieldError>) {
 fn job(job: &MpiJob, replicas: Replicas) -> Job {
     let spec = &job.spec;
     let Replicas { launcher, worker } = replicas;
-    let login = spec.muster.login(&spec.ssh_auth_mount_path);
+    let login = Login {
+        discovery_has_slots: hub::discovery_has_slots(job, &launcher),
+        ..spec.muster.login(&spec.ssh_auth_mount_path)
+    };
     let access = match spec.muster.transport() {
         None => Access::SiteDefault(login),
         Some(Transport::Ssh) => Access::Ssh(login),

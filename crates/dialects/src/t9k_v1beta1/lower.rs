@@ -123,6 +123,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         // A worker that is being debugged may run anything, and need not answer.
         gate: login.gate && !is_debugged,
         census: login.census && !is_debugged,
+        discovery_has_slots: muster.elastic == Some(true),
         ..login
     };
     Job {

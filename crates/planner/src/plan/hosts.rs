@@ -1,41 +1,74 @@
 //! Policy: the launcher is told where its workers are, by one annotation that the kubelet carries
 //! into the pod as a file. Names need not resolve for that, and the file follows a worker that was
-//! replaced.
+//! replaced. The launcher of an elastic job gets its discovery script in the same way.
 
 use contract::host_list::{self, ENDED_WORKER, ListedWorker};
-use contract::labels::HOSTS_ANNOTATION;
+use contract::labels::{DISCOVERY_ANNOTATION, HOSTS_ANNOTATION};
 use contract::protocol::AGENT_PORT;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{pods, retry};
 use crate::action::{Action, Kind};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{Observed, Pod, PodPhase};
 use crate::reach::Reach;
+use crate::render::identity;
 use crate::worker_batch::WorkerNaming;
 
 /// Whoever waits for all workers gives up when one has ended; lines of many would not fit.
 const ENDED_LISTED_MAX: usize = 64;
 
-/// One patch for each live launcher pod that does not have the list as it is now.
+/// One patch for each live launcher pod that does not have the lists as they are now.
 pub(super) fn publish(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
-    let by_agent = match reach {
-        Reach::Agent { .. } => true,
-        Reach::Ssh { gate: Some(_), .. } => false,
-        // Nobody reads it: the API server knows where they are, or the user's templates do.
-        Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => {
-            return Vec::new();
-        }
-    };
-    let Some(hosts) = list(observed, by_agent) else {
-        return Vec::new();
-    };
-    let now = Fingerprint::of(&hosts);
-    let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting && pod.hosts != now;
-    let merge = json!({"metadata": {"annotations": {(HOSTS_ANNOTATION): hosts}}});
+    let (job, site) = (&observed.job, &observed.site);
+    let hosts = hosts(observed, reach).map(|list| Told::of(HOSTS_ANNOTATION, list));
+    let discovered = || identity::discoverable(observed);
+    let script = identity::live_discovery(job, site, reach, discovered);
+    let script = script.map(|script| Told::of(DISCOVERY_ANNOTATION, script));
+
+    let live = |pod: &&Pod| !pod.phase.is_over() && !pod.deleting;
     let pods = observed.launcher_pods.iter().filter(live);
-    pods.map(|pod| Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone()))
-        .collect()
+    pods.filter_map(|pod| {
+        let hosts = hosts.iter().filter(|list| list.print != pod.hosts);
+        let script = script.iter().filter(|list| list.print != pod.discovery);
+        let news = hosts.chain(script);
+        let news: Map<String, Value> = news.map(Told::annotation).collect();
+        let merge = json!({"metadata": {"annotations": news}});
+        (!news.is_empty()).then(|| Action::patch(Kind::Pod, &pod.name, &pod.uid, merge))
+    })
+    .collect()
+}
+
+/// What an annotation is to say.
+struct Told {
+    annotation: &'static str,
+    text: String,
+    print: Fingerprint,
+}
+
+impl Told {
+    fn of(annotation: &'static str, text: String) -> Self {
+        let print = Fingerprint::of(&text);
+        Self {
+            annotation,
+            text,
+            print,
+        }
+    }
+
+    fn annotation(&self) -> (String, Value) {
+        (self.annotation.to_owned(), self.text.as_str().into())
+    }
+}
+
+/// The list of workers, where somebody reads it.
+fn hosts(observed: &Observed, reach: Reach<'_>) -> Option<String> {
+    match reach {
+        Reach::Agent { .. } => list(observed, true),
+        Reach::Ssh { gate: Some(_), .. } => list(observed, false),
+        // The API server knows where they are, or the user's templates do.
+        Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => None,
+    }
 }
 
 /// How many workers there should be, and where each is, or that it ended; nothing as long as one is

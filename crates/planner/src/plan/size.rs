@@ -6,7 +6,7 @@ use contract::host_list;
 
 use crate::observed::Observed;
 use crate::reach::Reach;
-use crate::render::identity::config_bytes;
+use crate::render::identity::{config_bytes, live_discovery_bytes};
 use crate::render::launcher::own_annotations_bytes;
 use crate::render::worker_pod::worker_pod_bytes;
 
@@ -41,14 +41,22 @@ pub(super) fn excess(observed: &Observed, reach: Reach<'_>) -> Option<String> {
             bytes: &|count| config_bytes(job, site, reach, count) as u64,
         },
         Part {
-            what: "the annotations of its launcher, with the addresses of its workers".to_owned(),
+            what: "the annotations of its launcher, with the list of its workers".to_owned(),
             bytes_max: ANNOTATIONS_BYTES_MAX,
             advice: "smaller annotations in the launcher's template",
-            bytes: &|count| match reach {
-                Reach::Agent { .. } | Reach::Ssh { gate: Some(_), .. } => {
-                    own_annotations + host_list::bytes_max(count, &job.names.worker) as u64
+            bytes: &|count| {
+                let list = match reach {
+                    Reach::Agent { .. } | Reach::Ssh { gate: Some(_), .. } => {
+                        host_list::bytes_max(count, &job.names.worker)
+                    }
+                    Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => {
+                        0
+                    }
+                };
+                match list + live_discovery_bytes(job, site, reach, count) {
+                    0 => 0,
+                    lists => own_annotations + lists as u64,
                 }
-                Reach::Ssh { gate: None, .. } | Reach::Exec { .. } | Reach::Provided { .. } => 0,
             },
         },
     ];

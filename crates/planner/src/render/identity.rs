@@ -88,8 +88,7 @@ pub(crate) fn config_data(
     let lists = host_lists(job, reach, workers).into_iter();
     let lists = lists.map(|(file, syntax)| (file, hostfile::hostfile(job, &suffix, syntax)));
     let scripts = |login: &Login, shell: &str| {
-        let has_slots = login.discovery_has_slots;
-        let discovery = hostfile::discover_hosts(job, &suffix, has_slots, discovered());
+        let discovery = discovery(job, site, reach, login, discovered());
         let promised = (EXEC_SCRIPT, format!("#!/bin/sh\nexec {shell} \"$@\"\n"));
         let promised = login.exec_script.then_some(promised);
         [(DISCOVER_HOSTS, discovery)].into_iter().chain(promised)
@@ -102,6 +101,44 @@ pub(crate) fn config_data(
     };
     let files = files.into_iter();
     files.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// The discovery script, of these workers.
+fn discovery(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    login: &Login,
+    discovered: Vec<String>,
+) -> String {
+    let suffix = hostfile::suffix(job, site, reach, lists_max(reach), job.worker_count());
+    hostfile::discover_hosts(job, &suffix, login.discovery_has_slots, discovered)
+}
+
+/// The script that an elastic program reads while it runs, of these workers. Others read the one in the
+/// ConfigMap, or the gate's.
+pub(crate) fn live_discovery(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    discovered: impl FnOnce() -> Vec<String>,
+) -> Option<String> {
+    let login = reach.login().filter(|_| job.elastic)?;
+    Some(discovery(job, site, reach, login, discovered()))
+}
+
+/// What it takes with so many workers, a little more at most.
+pub(crate) fn live_discovery_bytes(
+    job: &Job,
+    site: &Site,
+    reach: Reach<'_>,
+    workers: u32,
+) -> usize {
+    let Some(login) = reach.login().filter(|_| job.elastic) else {
+        return 0;
+    };
+    let suffix = hostfile::suffix(job, site, reach, lists_max(reach), workers);
+    hostfile::discover_hosts_bytes(job, &suffix, login.discovery_has_slots, workers)
 }
 
 /// What the files take with so many workers, a little more at most, without writing them.
@@ -153,8 +190,13 @@ pub(crate) fn discoverable(observed: &Observed) -> Vec<String> {
     if !observed.job.elastic {
         return observed.job.worker_names().collect();
     }
-    let running = |pod: &&Pod| pod.phase == PodPhase::Running;
-    let pods = observed.workers.iter().filter(running);
+    // A worker that is about to go is none any more, however long it takes to end.
+    let stays = |pod: &&Pod| {
+        let index = observed.job.worker_index(&pod.name);
+        let asked_for = index.is_none_or(|index| index < observed.job.worker_count());
+        pod.phase == PodPhase::Running && !pod.deleting && asked_for
+    };
+    let pods = observed.workers.iter().filter(stays);
     pods.map(|pod| pod.name.clone()).collect()
 }
 

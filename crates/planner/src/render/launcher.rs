@@ -7,11 +7,11 @@ use contract::env::ROLE_VARIABLE;
 use contract::files::{
     CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, SCRIPT_VOLUME,
 };
-use contract::labels::{LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
+use contract::labels::{DISCOVERY_ANNOTATION, LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use contract::mpi::{HostListSyntax, OverSsh};
 use serde_json::{Map, Value, json};
 
-use super::{agent, child, exec, placement, pod, pod_group};
+use super::{agent, child, exec, identity, object, placement, pod, pod_group};
 use crate::action::{Kind, Object};
 use crate::host_name;
 use crate::job::{Job, Launcher, LauncherHost, Login};
@@ -64,6 +64,11 @@ fn template(job: &Job, site: &Site, reach: Reach<'_>) -> pod::Draft {
     pod_group::enlist(job, site, &mut draft);
     if host.is_some() {
         placement::place(job, site, &mut draft);
+    }
+    // Until it is told of others: an empty file is no script.
+    if let Some(script) = identity::live_discovery(job, site, reach, Vec::new) {
+        let annotations = object(&mut draft.metadata, "annotations");
+        annotations.insert(DISCOVERY_ANNOTATION.to_owned(), script.into());
     }
     match reach {
         Reach::Provided { .. } => {}
@@ -135,18 +140,26 @@ fn hide_gpus(job: &Job, draft: &mut pod::Draft) {
 
 /// What the launcher sees as `/etc/mpi`.
 fn host_lists(job: &Job, login: &Login, more: &[HostListSyntax]) -> Value {
-    let mut items = vec![
-        json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444}),
-        json!({"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555}),
-    ];
+    let mut items = vec![json!({"key": HOSTFILE, "path": HOSTFILE, "mode": 0o444})];
+    if !job.elastic {
+        items.push(json!({"key": DISCOVER_HOSTS, "path": DISCOVER_HOSTS, "mode": 0o555}));
+    }
     if login.exec_script {
         items.push(json!({"key": EXEC_SCRIPT, "path": EXEC_SCRIPT, "mode": 0o555}));
     }
     let more = more.iter().map(|syntax| syntax.file());
     items.extend(more.map(|key| json!({"key": key, "path": key, "mode": 0o444})));
+    let config = json!({"name": job.names.config, "items": items});
+    if !job.elastic {
+        return json!({"name": CONFIG_VOLUME, "configMap": config});
+    }
+    // The kubelet brings a changed annotation into the pod at once, and the lists of the ConfigMap with it.
+    // By themselves these take up to a minute and a half.
+    let path = format!("metadata.annotations['{DISCOVERY_ANNOTATION}']");
+    let script = json!({"path": DISCOVER_HOSTS, "mode": 0o555, "fieldRef": {"fieldPath": path}});
     json!({
         "name": CONFIG_VOLUME,
-        "configMap": {"name": job.names.config, "items": items},
+        "projected": {"sources": [{"configMap": config}, {"downwardAPI": {"items": [script]}}]},
     })
 }
 

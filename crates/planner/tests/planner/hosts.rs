@@ -1,11 +1,13 @@
 //! The host list and the discovery script.
 
+use contract::labels::DISCOVERY_ANNOTATION;
 use planner::fixtures::{job, world};
 use planner::job::{LauncherHost, Mpi};
 use planner::observed::PodPhase;
-use planner::{Job, Kind, Observed, plan};
+use planner::{Fingerprint, Job, Kind, Observed, plan};
+use serde_json::json;
 
-use super::{created_one, patch};
+use super::{created_one, deeds, patch};
 
 fn hostfile(observed: &Observed) -> String {
     let config = created_one(&plan(observed), Kind::ConfigMap, "demo-config");
@@ -108,6 +110,60 @@ fn an_elastic_job_discovers_the_workers_that_run() {
     });
     let expected = "#!/bin/sh\necho demo-worker-1.demo.team-a.svc.cluster.local\n";
     assert_eq!(script(&half), expected);
+}
+
+/// However long it takes to end, nothing may be started there any more.
+#[test]
+fn a_worker_that_goes_is_discovered_no_more() {
+    let three = world(elastic(3))
+        .settled()
+        .workers_are(PodPhase::Running)
+        .settled();
+    let two = "#!/bin/sh\necho demo-worker-0.demo.team-a.svc\necho demo-worker-1.demo.team-a.svc\n";
+    let scaled = three
+        .clone()
+        .with(|world| world.job = elastic(2).with(|job| job.owner = world.job.owner.clone()));
+    assert_eq!(script(&scaled), two);
+    let going = three.with(|world| world.workers[2].deleting = true);
+    assert_eq!(script(&going), two);
+}
+
+/// In the ConfigMap it would arrive a minute and a half later, and without a gate nothing else of the
+/// launcher's pod changes.
+#[test]
+fn an_elastic_launcher_is_told_of_its_workers_by_an_annotation() {
+    let created = plan(&world(elastic(2)).keys_recorded());
+    let launcher = created_one(&created, Kind::Job, "demo-launcher")["spec"]["template"].clone();
+    let annotation = &launcher["metadata"]["annotations"][DISCOVERY_ANNOTATION];
+    assert_eq!(*annotation, "#!/bin/sh\n", "an empty file is no script");
+    let volumes = launcher["spec"]["volumes"].as_array().expect("volumes");
+    let lists = volumes.iter().find(|one| one["name"] == "mpi-job-config");
+    let sources = &lists.expect("the lists")["projected"]["sources"];
+    assert_eq!(
+        sources[0]["configMap"]["items"],
+        json!([{"key": "hostfile", "path": "hostfile", "mode": 0o444}])
+    );
+    assert_eq!(
+        sources[1]["downwardAPI"]["items"],
+        json!([{"path": "discover_hosts.sh", "mode": 0o555,
+            "fieldRef": {"fieldPath": "metadata.annotations['muster.dev/discover-hosts']"}}])
+    );
+
+    let running = world(elastic(2))
+        .settled()
+        .launcher_pod("l-0", PodPhase::Running)
+        .settled()
+        .workers_are(PodPhase::Running);
+    assert_eq!(
+        deeds(&plan(&running)),
+        ["patch ConfigMap demo-config", "patch Pod l-0"],
+        "the lists are there before the kubelet looks again"
+    );
+    let told = running.settled();
+    let both =
+        "#!/bin/sh\necho demo-worker-0.demo.team-a.svc\necho demo-worker-1.demo.team-a.svc\n";
+    assert_eq!(told.launcher_pods[0].discovery, Fingerprint::of(both));
+    assert_eq!(deeds(&plan(&told)), Vec::<String>::new());
 }
 
 #[test]

@@ -281,6 +281,19 @@ fn c07_annotations_of_a_launcher_that_leave_no_room_are_refused() {
     is_refused_beyond(fits, "the annotations of its launcher", of);
 }
 
+/// Its script is an annotation too, and has a line for each gap between its workers.
+#[test]
+fn c07_an_elastic_job_whose_script_leaves_no_room_is_refused() {
+    let elastic = |job: Job| job.with(|job| job.elastic = true);
+    let of = |workers: u32| elastic(job("demo").workers(workers).by_agent());
+    let message = planner::plan(&site(of(WORKERS))).status.message;
+    let fits = named_in(&message);
+    assert!((6_000..7_000).contains(&fits), "{message}");
+    is_refused_beyond(fits, "the annotations of its launcher", of);
+    let over_ssh = planner::plan(&site(elastic(job("demo").workers(WORKERS))));
+    assert_eq!(over_ssh.status.phase, Phase::Preparing, "it has one list");
+}
+
 /// Few workers too: their list is lines, which take more for each.
 #[test]
 fn c07_a_launcher_with_no_room_for_the_list_of_a_few_workers_is_refused() {
