@@ -30,6 +30,8 @@ pub const WORKER_ROLE: &str = "worker";
 
 /// On the workers' StatefulSet: fingerprint of the pod template that it was written from.
 pub const TEMPLATE_ANNOTATION: &str = "muster.dev/template";
+/// On the launcher's Job: the gang scheduler that its pods are for; absent where they are for none.
+pub const GANG_ANNOTATION: &str = "muster.dev/gang";
 /// On launcher pods: the list of workers, which the kubelet mounts as [`crate::files::HOSTS_PATH`].
 pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
 /// On launcher pods of elastic jobs: the host discovery script, which the kubelet mounts as

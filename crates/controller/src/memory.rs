@@ -8,7 +8,7 @@ use std::time::Duration;
 use dialects::Event;
 use jiff::Timestamp;
 use planner::observed::{Pod, Refusal};
-use planner::site::GangApi;
+use planner::site::FoundGang;
 use planner::{KeyRecord, Kind, more_hopeful_cause, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -69,8 +69,10 @@ pub(crate) struct JobMemory {
     pub(crate) launcher_looked_up: bool,
     /// The generation whose status the API server rejects, so that only events report it.
     pub(crate) status_rejected_generation: Option<i64>,
-    /// Which gang scheduler was found for it, while it keeps that one.
-    pub(crate) found_gang: Option<Option<GangApi>>,
+    /// Which gang scheduler was found for it, until its status records that.
+    pub(crate) found_gang: Option<FoundGang>,
+    /// It was found for the start that follows the suspension which the status still records.
+    pub(crate) gang_is_of_resume: bool,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
     /// The last pass had more to do than one pass does.

@@ -4,7 +4,7 @@
 mod recovery;
 
 use planner::job::{GangChoice, Login, Placement, Recovery};
-use planner::site::{GangApi, Transport};
+use planner::site::{FoundGang, GangApi, Transport};
 
 use self::recovery::{GRACE_MAX_SECS, REASONS, RESET_MIN_SECS, RecoveryFields, SIGNALS};
 use crate::FieldError;
@@ -52,13 +52,15 @@ pub(crate) const FIELDS: &[Field] = fields! {
 
 /// `gang`, spelled as users know the schedulers.
 const GANGS: [&str; 6] = [
-    "None",
-    "Auto",
-    "Native",
-    "Volcano",
-    "SchedulerPlugins",
-    "T9k",
+    NOBODY,
+    AUTO,
+    GangApi::Native.as_str(),
+    GangApi::Volcano.as_str(),
+    GangApi::SchedulerPlugins.as_str(),
+    GangApi::T9k.as_str(),
 ];
+const NOBODY: &str = FoundGang::Nobody.as_str();
+const AUTO: &str = "Auto";
 /// `placement`.
 const PLACEMENTS: [&str; 3] = ["OnePerNode", "Pack", "Spread"];
 /// `transport`. What it means where it is absent differs between APIs.
@@ -117,14 +119,12 @@ impl Muster {
 
     /// Who places the pods together, if the job sets it.
     pub(crate) fn gang(&self) -> GangChoice {
-        let api = match self.gang.as_str() {
-            "None" => return GangChoice::Nobody,
-            "Auto" => return GangChoice::Found,
-            "Native" => GangApi::Native,
-            "Volcano" => GangApi::Volcano,
-            "SchedulerPlugins" => GangApi::SchedulerPlugins,
-            "T9k" => GangApi::T9k,
-            _ => return GangChoice::Site,
+        let word = self.gang.as_str();
+        let api = match (word, GangApi::named(word)) {
+            (NOBODY, _) => return GangChoice::Nobody,
+            (AUTO, _) => return GangChoice::Found,
+            (_, Some(api)) => api,
+            (_, None) => return GangChoice::Site,
         };
         GangChoice::Scheduler(api.usual_scheduler())
     }

@@ -4,7 +4,7 @@
 
 use contract::reason::{Reason, Stage};
 use planner::job::HostNames;
-use planner::site::Transport;
+use planner::site::{FoundGang, Transport};
 use planner::text::truncated;
 use planner::{Job, KeyRecord, Phase, Replacements, Status, Verdict};
 use serde_json::{Value, json};
@@ -46,6 +46,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "status.muster.lostWorkers": INT32
         => "How many workers were lost and replaced while the launcher went on (spec.muster.recovery).";
     "status.muster.replaced": TEXT => "UID of the pod that was replaced last.";
+    "status.muster.gang": TEXT
+        => "Who places all pods of the job at once: the scheduler that was found (gang Auto), or None.";
     "status.muster.keys": OBJECT => "The Secret with the job's keys, recorded before it is created.";
     "status.muster.keys.secret": TEXT => "Name of the Secret.";
     "status.muster.keys.workers": INT32 => "How many workers have keys in it (transport Agent).";
@@ -105,6 +107,9 @@ impl StatusContext<'_> {
                 muster["keys"]["workers"] = (*workers).into();
             }
         }
+        if let Some(gang) = status.gang {
+            muster["gang"] = gang.as_str().into();
+        }
         if !status.message.is_empty() {
             muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
         }
@@ -132,6 +137,7 @@ impl StatusContext<'_> {
             RESTARTS,
             LOST_WORKERS,
             REPLACED,
+            "gang",
             "keys",
         ] {
             if let Some(value) = self.stored.get(kept) {
@@ -212,6 +218,11 @@ pub(crate) fn keys(muster: &Value) -> Option<KeyRecord> {
         secret: keys.get("secret")?.as_str()?.to_owned(),
         workers: workers.and_then(|workers| u32::try_from(workers).ok()),
     })
+}
+
+/// Who was found to place the job's pods together.
+pub(crate) fn gang(muster: &Value) -> Option<FoundGang> {
+    FoundGang::named(text(muster, "gang"))
 }
 
 /// The API that the job was found to be written in, when that was first recorded.

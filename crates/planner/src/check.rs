@@ -11,6 +11,7 @@ use crate::job::{LauncherStart, Workers};
 use crate::observed::{Observed, Pod};
 use crate::phase::Phase;
 use crate::plan::Plan;
+use crate::site::GangScheduler;
 use crate::waiting_on::WaitingOn;
 use crate::worker_batch::WorkerBatch;
 use crate::worker_selection::WorkerSelection;
@@ -101,10 +102,16 @@ fn keys_removed(observed: &Observed, name: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A launcher's Job is evidence, unless it ended because it was stopped.
+/// A launcher's Job is evidence, unless it ended because it was stopped, or stands still and was made for
+/// another gang.
 fn launcher_removed(observed: &Observed, found: &mut Vec<String>) {
     let launcher = observed.launcher.ours();
-    let tells_nothing = launcher.is_some_and(|job| job.held && job.end.is_some());
+    let gang = observed.job.gang_scheduler(&observed.site);
+    let gang = gang.map_or("", GangScheduler::as_str);
+    let tells_nothing = launcher.is_some_and(|job| match &job.end {
+        Some(_) => job.held,
+        None => job.suspended && job.gang != gang,
+    });
     if observed.recorded.outcome.is_none() && !tells_nothing {
         found.push("the launcher's Job is deleted before the outcome is recorded".to_owned());
     }

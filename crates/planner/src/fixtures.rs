@@ -372,6 +372,7 @@ impl Observed {
             outcome: status.outcome.filter(|_| !self.job.outlives_launcher()),
             replacements: status.replacements,
             keys: status.keys,
+            gang: status.gang,
         };
         self
     }

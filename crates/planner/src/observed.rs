@@ -249,6 +249,8 @@ pub struct LauncherJob {
     pub end: Option<LauncherEnd>,
     /// `spec.ttlSecondsAfterFinished`.
     pub ttl_secs: Option<u32>,
+    /// The gang scheduler that it was made for, or empty. Kubernetes lets nobody change that.
+    pub gang: String,
     /// The part of its pod template that may change while it is suspended.
     pub directives: Directives,
 }

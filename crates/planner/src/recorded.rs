@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::site::FoundGang;
+
 /// How a job ended. Once recorded it never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -42,6 +44,8 @@ pub struct Recorded {
     pub replacements: Replacements,
     /// The Secret with the job's keys.
     pub keys: Option<KeyRecord>,
+    /// Who was found to place its pods together, if it takes what is found.
+    pub gang: Option<FoundGang>,
 }
 
 /// Pods of a job that were replaced, counted before they go.

@@ -38,6 +38,14 @@ pub enum GangScheduler {
 }
 
 impl GangScheduler {
+    /// What tells it from the others, and from one of another name.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Volcano | Self::T9k | Self::Native => self.api().as_str(),
+            Self::SchedulerPlugins(name) => name,
+        }
+    }
+
     /// What it reads its groups from.
     pub fn api(&self) -> GangApi {
         match self {
@@ -75,6 +83,22 @@ impl GangApi {
         Self::T9k,
     ];
 
+    /// The word that users have for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Volcano => "Volcano",
+            Self::SchedulerPlugins => "SchedulerPlugins",
+            Self::T9k => "T9k",
+            Self::Native => "Native",
+        }
+    }
+
+    /// The one that the word means.
+    pub fn named(word: &str) -> Option<Self> {
+        let mut all = Self::BY_PREFERENCE.into_iter();
+        all.find(|api| api.as_str() == word)
+    }
+
     /// Who reads its groups, where nobody has renamed it.
     pub fn usual_scheduler(self) -> GangScheduler {
         match self {
@@ -92,6 +116,44 @@ impl GangApi {
             Self::SchedulerPlugins => ("scheduling.x-k8s.io", "v1alpha1"),
             Self::T9k => ("scheduler.tensorstack.dev", "v1beta1"),
             Self::Native => ("scheduling.k8s.io", "v1beta1"),
+        }
+    }
+}
+
+/// Who was found to place the pods of a job together that takes what is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundGang {
+    /// Nobody: no such API is served.
+    Nobody,
+    /// Whoever reads the groups of this one.
+    Scheduler(GangApi),
+}
+
+impl FoundGang {
+    /// The word for nobody.
+    const NOBODY: &str = "None";
+
+    /// The word that users have for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nobody => Self::NOBODY,
+            Self::Scheduler(api) => api.as_str(),
+        }
+    }
+
+    /// The one that the word means.
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            Self::NOBODY => Some(Self::Nobody),
+            word => GangApi::named(word).map(Self::Scheduler),
+        }
+    }
+
+    /// The scheduler, if there is one.
+    pub fn scheduler(self) -> Option<GangScheduler> {
+        match self {
+            Self::Nobody => None,
+            Self::Scheduler(api) => Some(api.usual_scheduler()),
         }
     }
 }

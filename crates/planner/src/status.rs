@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::recorded::{KeyRecord, Outcome, Replacements};
+use crate::site::FoundGang;
 
 /// What is true of the job now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Status {
     pub replacements: Replacements,
     /// The Secret with the job's keys, which must be recorded before it is created.
     pub keys: Option<KeyRecord>,
+    /// Who places its pods together, if it takes what is found.
+    pub gang: Option<FoundGang>,
     /// Every pod, launcher first; none unless the job's clients read of them.
     pub pods: Vec<PodNote>,
 }

@@ -90,6 +90,7 @@ impl IntoChild for Job {
             failed_pods: failed_pods(&status),
             end: end(&status),
             ttl_secs: spec.ttl_seconds_after_finished,
+            gang: self.metadata.gang(),
             directives: Directives {
                 labels: spec.template.metadata.labels.unwrap_or_default(),
                 annotations: spec.template.metadata.annotations.unwrap_or_default(),

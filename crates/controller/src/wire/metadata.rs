@@ -77,6 +77,7 @@ struct Annotations {
     discovery: Fingerprint,
     told_end: bool,
     template: Option<Short>,
+    gang: Option<Short>,
 }
 
 /// The owner reference that controls the object, of any number of them.
@@ -150,6 +151,13 @@ impl Metadata {
         let annotations = self.annotations.as_ref();
         let template = annotations.and_then(|annotations| annotations.template.as_ref());
         template.map_or_else(String::new, |template| template.0.clone())
+    }
+
+    /// The gang scheduler that its pods are for, or empty.
+    pub(super) fn gang(&self) -> String {
+        let annotations = self.annotations.as_ref();
+        let gang = annotations.and_then(|annotations| annotations.gang.as_ref());
+        gang.map_or_else(String::new, |gang| gang.0.clone())
     }
 
     /// When it was made.
@@ -233,6 +241,7 @@ enum Key {
     Discovery,
     End,
     Template,
+    Gang,
     Other,
 }
 
@@ -249,6 +258,7 @@ impl<'de> Deserialize<'de> for Key {
             labels::DISCOVERY_ANNOTATION => Self::Discovery,
             labels::END_ANNOTATION => Self::End,
             labels::TEMPLATE_ANNOTATION => Self::Template,
+            labels::GANG_ANNOTATION => Self::Gang,
             _ => Self::Other,
         }))
     }
@@ -270,7 +280,7 @@ impl Selected for Labels {
                 self.operator = map.next_value::<Short>()?.0 == labels::OPERATOR_NAME;
             }
             Key::ManagedBy => self.managed_by = map.next_value::<Short>()?.0 == labels::MANAGED_BY,
-            Key::Hosts | Key::Discovery | Key::End | Key::Template | Key::Other => {
+            _ => {
                 map.next_value::<IgnoredAny>()?;
             }
         }
@@ -285,6 +295,7 @@ impl Selected for Annotations {
             Key::Discovery => self.discovery = map.next_value::<Print>()?.0,
             Key::End => self.told_end = map.next_value::<Print>()?.0 != Fingerprint::default(),
             Key::Template => self.template = Some(map.next_value()?),
+            Key::Gang => self.gang = Some(map.next_value()?),
             _ => {
                 map.next_value::<IgnoredAny>()?;
             }

@@ -177,7 +177,8 @@ fn c15_a_job_tells_that_its_pods_were_stopped() {
 }
 
 fn job(spec: &Value, status: &Value) -> observed::LauncherJob {
-    let object = json!({"metadata": metadata(&json!({})), "spec": spec, "status": status});
+    let made_for = json!({"annotations": {"muster.dev/gang": "Volcano"}});
+    let object = json!({"metadata": metadata(&made_for), "spec": spec, "status": status});
     read(&Kind::Job, &object)
         .facts
         .launcher()
@@ -197,6 +198,7 @@ fn a_job_tells_how_it_ended_and_what_may_still_change() {
     let launcher = job(&spec, &status);
     assert!(launcher.suspended && launcher.started_at.is_some());
     assert_eq!((launcher.failed_pods, launcher.ttl_secs), (2, Some(60)));
+    assert_eq!(launcher.gang, "Volcano");
     assert_eq!(
         launcher.end,
         Some(LauncherEnd::Failed {

@@ -7,6 +7,7 @@
 mod apply;
 mod cluster;
 mod faults;
+mod found_gang;
 mod held;
 mod jobs;
 mod keys;

@@ -31,6 +31,7 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
     Recorded {
         replacements: muster_status::replacements(muster),
         keys: muster_status::keys(muster),
+        gang: muster_status::gang(muster),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.holds(RUNNING),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{DIALECT, KIND};
 use crate::conditions::{CREATED, Conditions, FAILED, RUNNING, SUCCEEDED, text};
 use crate::status_draft::{Reporter, StatusDraft};
-use crate::{Finding, Report, time};
+use crate::{Finding, Report, muster_status, time};
 
 /// What the stored status records of the job.
 pub(super) fn recorded(job: &Value) -> Recorded {
@@ -18,7 +18,9 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     // Readable or not, it is over, and a job that ended must not run again.
     let at = time::read(text(status, "completionTime")).unwrap_or(Timestamp::UNIX_EPOCH);
     let verdict = conditions.verdict([FAILED, SUCCEEDED]);
+    let muster = status.get("muster").unwrap_or(&Value::Null);
     Recorded {
+        gang: muster_status::gang(muster),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.get(RUNNING).is_some(),

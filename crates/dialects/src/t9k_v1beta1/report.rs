@@ -39,6 +39,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen,
         keys: muster_status::keys(muster),
+        gang: muster_status::gang(muster),
         started_at: time::read(text(muster, START_TIME)),
         ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),

@@ -39,6 +39,7 @@ pub(crate) fn waiting() -> Status {
         wanted: 2,
         replacements: Replacements::default(),
         keys: None,
+        gang: None,
         pods: Vec::new(),
     }
 }

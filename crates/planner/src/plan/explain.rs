@@ -39,6 +39,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         wanted: situation.wanted,
         replacements: retry::count(observed),
         keys: identity::record(observed, situation.outcome.is_some()),
+        gang: gang::found(observed),
         pods: notes(observed),
     };
     (waiting_on, status)

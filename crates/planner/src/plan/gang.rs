@@ -8,7 +8,7 @@ use super::merge_patch;
 use crate::action::{Action, Kind};
 use crate::observed::{Observed, PodGroup, Slot};
 use crate::render::pod_group as render;
-use crate::site::GangScheduler;
+use crate::site::{FoundGang, GangScheduler};
 
 const MIN_MEMBER: &str = "minMember";
 const MIN_RESOURCES: &str = "minResources";
@@ -37,6 +37,14 @@ pub(super) fn is_leaving(observed: &Observed) -> bool {
         .is_some_and(|group| group.deleting);
     let mut pods = observed.workers.iter().chain(&observed.launcher_pods);
     native && going && !pods.any(|pod| !pod.deleting && !pod.phase.is_over())
+}
+
+/// Who was found for a job that takes what is found: it keeps that one, so the status records it.
+pub(super) fn found(observed: &Observed) -> Option<FoundGang> {
+    let (job, site) = (&observed.job, &observed.site);
+    let scheduler = || site.found_gang.as_ref().map(GangScheduler::api);
+    job.takes_found_gang(site)
+        .then(|| scheduler().map_or(FoundGang::Nobody, FoundGang::Scheduler))
 }
 
 /// The group goes.

@@ -10,6 +10,7 @@ use crate::job::LauncherStart;
 use crate::observed::{Directives, LauncherJob, Observed, Pod, Slot};
 use crate::reach::Reach;
 use crate::render::launcher as render;
+use crate::site::GangScheduler;
 
 /// Brings the launcher to what the user wants now.
 pub(super) fn align(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
@@ -29,11 +30,21 @@ pub(super) fn align(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
         }
         Slot::Ours(launcher) if launcher.end.is_some() => Vec::new(),
         Slot::Ours(launcher) => match (launcher.suspended, hold(observed, launcher)) {
+            (true, false) if is_of_another_gang(observed, launcher) => {
+                vec![delete(observed, launcher)]
+            }
             (true, false) => vec![resume(observed, reach, launcher)],
             (false, true) => vec![suspend(observed, launcher)],
             (true, true) | (false, false) => Vec::new(),
         },
     }
+}
+
+/// A start that finds or names another gang scheduler than the one before cannot resume its launcher: the
+/// scheduler in a Job's template never changes.
+fn is_of_another_gang(observed: &Observed, launcher: &LauncherJob) -> bool {
+    let gang = observed.job.gang_scheduler(&observed.site);
+    launcher.gang != gang.map_or("", GangScheduler::as_str)
 }
 
 /// A pod is created once, and created again only when somebody deleted it.

@@ -7,7 +7,7 @@ use contract::env::ROLE_VARIABLE;
 use contract::files::{
     CONFIG_MOUNT_PATH, CONFIG_VOLUME, DISCOVER_HOSTS, EXEC_SCRIPT, HOSTFILE, SCRIPT_VOLUME,
 };
-use contract::labels::{DISCOVERY_ANNOTATION, LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
+use contract::labels::{DISCOVERY_ANNOTATION, GANG_ANNOTATION, LAUNCHER_ROLE, REPLICA_INDEX_LABEL};
 use contract::mpi::{HostListSyntax, OverSsh};
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,11 @@ pub(crate) fn launcher_job(job: &Job, site: &Site, reach: Reach<'_>) -> Object {
         spec["suspend"] = true.into();
     }
     let body = json!({"spec": spec});
-    child(job, Kind::Job, "batch/v1", &job.names.launcher, body)
+    let mut made = child(job, Kind::Job, "batch/v1", &job.names.launcher, body);
+    if let Some(gang) = job.gang_scheduler(site) {
+        made.body["metadata"]["annotations"] = json!({(GANG_ANNOTATION): gang.as_str()});
+    }
+    made
 }
 
 /// The launcher where it is a pod.

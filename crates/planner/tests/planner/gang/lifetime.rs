@@ -142,3 +142,39 @@ fn a_launcher_that_waits_for_its_workers_is_not_in_their_gang() {
         assert_eq!(group["spec"]["minMember"], members);
     }
 }
+
+/// The scheduler in the template of a Job never changes, and without its gang the launcher would wait for
+/// ever, or run beside it.
+#[test]
+fn a_launcher_that_is_resumed_into_another_gang_is_made_anew() {
+    let held = world_with(volcano(), wishful()).running().with(|world| {
+        world.job.lifecycle.suspended = true;
+    });
+    let held = held
+        .recorded()
+        .settled()
+        .with(|world| world.launcher_pods.clear());
+    let resumed = |now: Option<GangScheduler>| {
+        held.clone().with(|world| {
+            world.job.lifecycle.suspended = false;
+            world.site.gang = now;
+        })
+    };
+    let same = resumed(Some(volcano())).settled();
+    let gang = |world: &planner::Observed| world.launcher.ours().expect("a launcher").gang.clone();
+    assert_eq!(gang(&same), "Volcano");
+    let delete = "delete Job demo-launcher".to_owned();
+    assert!(!crate::deeds(&plan(&resumed(Some(volcano())))).contains(&delete));
+    for (now, name) in [
+        (None, ""),
+        (Some(plugins()), "gang-scheduler"),
+        (Some(GangScheduler::Native), "Native"),
+    ] {
+        let other = resumed(now);
+        assert!(crate::deeds(&plan(&other)).contains(&delete), "{name}");
+        assert_eq!(planner::check::violations(&other, &plan(&other)), [""; 0]);
+        let settled = other.settled();
+        assert_eq!(gang(&settled), name);
+        assert!(!settled.launcher.ours().expect("a launcher").suspended);
+    }
+}
