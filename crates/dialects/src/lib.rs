@@ -24,6 +24,7 @@ mod status_draft;
 pub mod t9k_v1beta1;
 mod template;
 mod time;
+pub mod worker_slots;
 
 pub use field_error::{FieldError, aggregate};
 

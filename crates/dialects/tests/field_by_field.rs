@@ -91,6 +91,11 @@ fn kubeflow(path: &str) -> Value {
     let mut job = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"},
         "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template},
             "Worker": {"replicas": 2, "template": template}}}});
+    if path == "spec.muster.slotsPerWorker" {
+        let container =
+            &mut job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];
+        container["resources"] = json!({"limits": {"nvidia.com/gpu": 2}});
+    }
     if path.contains(".recovery") {
         let launcher = &mut job["spec"]["mpiReplicaSpecs"]["Launcher"];
         launcher["template"]["spec"]["containers"][0]["command"] = json!(["mpirun"]);

@@ -1,20 +1,20 @@
 //! Warns where a job will run otherwise than its author seems to think: a policy that another one overrides, workers
-//! that nobody can log in to, a mount of nothing, GPUs without ranks. Says nothing about what it cannot know.
+//! that nobody can log in to, a mount of nothing, accelerators without ranks. Says nothing about what it cannot know.
 
 use contract::files::{CONFIG_VOLUME, SSH_VOLUME};
+use dialects::worker_slots::{Basis, WorkerSlots};
 use planner::Job;
 use planner::job::{Access, Workers};
 use serde_json::Value;
 
 use super::{Finding, Severity, error, text_at};
-use crate::yaml::{Document, escaped};
+use crate::yaml::Document;
 
 const REPLICAS: &str = "/spec/mpiReplicaSpecs";
 /// Programs that are certainly no sshd.
 const IDLERS: [&str; 5] = ["sleep", "tail", "cat", "python", "python3"];
 /// Volumes that muster adds.
 const OUR_VOLUMES: [&str; 2] = [CONFIG_VOLUME, SSH_VOLUME];
-const GPU: &str = "nvidia.com/gpu";
 
 pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
     if !document
@@ -33,7 +33,7 @@ pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
         findings.extend(no_sshd(document));
         findings.extend(foreign_home(document));
     }
-    findings.extend(gpus_without_ranks(document));
+    findings.extend(slots(document));
     findings
 }
 
@@ -154,29 +154,67 @@ fn foreign_home(document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// One rank for each worker, although it has several GPUs.
-fn gpus_without_ranks(document: &Document) -> Option<Finding> {
+/// Another number of ranks than a worker seems to have room for. One is a choice that many make.
+fn slots(document: &Document) -> Option<Finding> {
     let object = &document.value;
-    if object
-        .pointer("/spec/slotsPerWorker")
-        .is_some_and(|slots| !slots.is_null())
-    {
-        return None;
-    }
-    let container = format!("{REPLICAS}/Worker/template/spec/containers/0");
-    let at = format!("{container}/resources/limits/{}", escaped(GPU));
-    let gpus = match object.pointer(&at)? {
-        Value::String(text) => text.parse().ok()?,
-        number => number.as_u64()?,
+    let at = "/spec/slotsPerWorker";
+    let said = object.pointer(at).filter(|slots| !slots.is_null());
+    let said = said.map(|slots| slots.as_u64().unwrap_or_default());
+    let container = worker_container(object)?;
+    let WorkerSlots { slots, basis } = WorkerSlots::of(object.pointer(&container)?);
+    let is_auto = text_at(object, "/spec/muster/slotsPerWorker") == "Auto";
+    let is_too_many = said.is_some_and(|said| said > slots.into());
+    let is_another = said.is_some_and(|said| said > 1 && said != u64::from(slots));
+    let said_words = said.unwrap_or(1);
+    let (reason, message, advice, at) = match (is_auto, said, &basis) {
+        (true, Some(said), _) if said != u64::from(slots) => (
+            "SlotsUnused",
+            format!(
+                "slotsPerWorker is {said}, but spec.muster.slotsPerWorker makes it {slots}: a worker has {basis}"
+            ),
+            "remove one of the two".to_owned(),
+            at.to_owned(),
+        ),
+        (true, ..) => return None,
+        (false, None, Basis::Accelerators(count)) if *count > 1 => (
+            "SlotsUnset",
+            format!("each worker has {basis} and one slot, because slotsPerWorker is not set"),
+            format!(
+                "set slotsPerWorker: {slots} if each rank uses one accelerator, or spec.muster.slotsPerWorker: Auto"
+            ),
+            format!("{container}/resources"),
+        ),
+        (false, Some(_), Basis::Accelerators(_)) if is_another => (
+            "SlotsDiffer",
+            format!("each worker has {basis} and {said_words} slots"),
+            format!("set slotsPerWorker: {slots} if each rank uses one accelerator"),
+            at.to_owned(),
+        ),
+        (false, Some(_), Basis::CpuLimit(_)) if is_too_many && is_another => (
+            "SlotsDiffer",
+            format!("each worker has {basis} and {said_words} slots, so its ranks share CPUs"),
+            format!("set slotsPerWorker: {slots}, or a higher limit"),
+            at.to_owned(),
+        ),
+        _ => return None,
     };
-    if gpus < 2 {
-        return None;
-    }
-    let message =
-        format!("each worker has {gpus} GPUs and one slot, because slotsPerWorker is not set");
-    let mut finding = warning("SlotsUnset", message, document, &at);
-    finding.advice = format!("set slotsPerWorker: {gpus} if each rank uses one GPU");
+    let mut finding = warning(reason, message, document, &at);
+    finding.advice = advice;
     Some(finding)
+}
+
+/// Where the workers' container is in which ranks start.
+fn worker_container(object: &Value) -> Option<String> {
+    let containers = format!("{REPLICAS}/Worker/template/spec/containers");
+    let name = text_at(object, "/spec/mainContainer");
+    let list = object.pointer(&containers)?.as_array()?;
+    let index = match name {
+        "" => 0,
+        name => list
+            .iter()
+            .position(|container| container["name"] == name)?,
+    };
+    Some(format!("{containers}/{index}"))
 }
 
 fn is_by_ssh(job: &Job) -> bool {

@@ -420,6 +420,61 @@ fn m09_a_job_that_runs_otherwise_than_written_is_a_warning() {
 }
 
 #[test]
+fn slots_that_no_worker_has_room_for_are_a_warning() {
+    let worker = "          - name: worker\n            image: img\n";
+    let with = |limits: &str| {
+        GOOD.replace(
+            worker,
+            &format!("{worker}            resources: {{limits: {{{limits}}}}}\n"),
+        )
+    };
+    let auto = |text: String, ranks: &str| {
+        let text = text.replace("slotsPerWorker: 2", "muster: {slotsPerWorker: Auto}");
+        text.replace("'4'", ranks)
+    };
+    let both = |text: String| text.replace("  slots", "  muster: {slotsPerWorker: Auto}\n  slots");
+    for (text, reason, words) in [
+        (
+            with("nvidia.com/gpu: 8"),
+            "SlotsDiffer",
+            "each worker has 8 accelerators and 2 slots",
+        ),
+        (with("cpu: 1500m"), "SlotsDiffer", "so its ranks share CPUs"),
+        (
+            both(with("amd.com/gpu: 8")).replace("'4'", "'16'"),
+            "SlotsUnused",
+            "slotsPerWorker is 2, but spec.muster.slotsPerWorker makes it 8: a worker has 8 accelerators",
+        ),
+    ] {
+        assert_eq!(reasons(&text), [reason], "{text}");
+        assert!(shown(&text).contains(words), "{}", shown(&text));
+        assert!(!has_errors(&check(&manifest(&text))), "the job runs");
+    }
+    for harmless in [
+        with("nvidia.com/gpu: 2"),
+        with("cpu: 2"),
+        with("cpu: 96"),
+        auto(with("nvidia.com/gpu: 8"), "'16'"),
+        auto(GOOD.to_owned(), "'2'"),
+        both(with("cpu: 2")),
+        // One process for all of them is a choice.
+        with("nvidia.com/gpu: 8")
+            .replace("slotsPerWorker: 2", "slotsPerWorker: 1")
+            .replace("'4'", "'2'"),
+    ] {
+        assert_eq!(reasons(&harmless), [""; 0], "{harmless}");
+    }
+    // What is derived is what mpirun finds.
+    let few = auto(with("cpu: 2"), "'5'");
+    assert_eq!(reasons(&few), ["NotEnoughSlots"]);
+    assert!(
+        shown(&few).contains("2 hosts × 2 slots = 4 are there"),
+        "{}",
+        shown(&few)
+    );
+}
+
+#[test]
 fn a_key_that_is_written_twice_is_a_warning_and_the_last_one_counts() {
     let text = GOOD.replace(
         "  slotsPerWorker: 2\n",

@@ -11,6 +11,8 @@ use super::wire::{LAUNCHER, MpiJob, ReplicaSpec, WORKER};
 /// More workers than this fit neither the host list's ConfigMap nor, for most names, a name.
 pub(crate) const WORKERS_MAX: i64 = 10_000;
 
+/// `muster.slotsPerWorker`.
+pub(crate) const AUTO: &str = "Auto";
 pub(crate) const AT_STARTUP: &str = "AtStartup";
 pub(crate) const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
 pub(crate) const CLEAN_POLICIES: [&str; 3] = ["All", "None", "Running"];
@@ -84,6 +86,10 @@ pub(crate) fn spec(job: &MpiJob, managers: &[&str], errors: &mut Vec<FieldError>
         errors.push(FieldError::required("spec.slotsPerWorker", detail));
     }
     not_negative("spec.slotsPerWorker", spec.slots_per_worker, errors);
+    if !spec.slots_choice.is_empty() {
+        let path = "spec.muster.slotsPerWorker";
+        one_of(path, &spec.slots_choice, &[AUTO], errors);
+    }
     let clean = "spec.runPolicy.cleanPodPolicy";
     match &policy.clean_pod_policy {
         None => errors.push(FieldError::required(clean, "must have clean Pod policy")),

@@ -4,7 +4,7 @@
 use contract::labels::OPERATOR_NAME;
 use contract::mpi::Mpi;
 
-use super::checks::{AT_STARTUP, CLEAN_POLICIES, WAIT_FOR_WORKERS};
+use super::checks::{AT_STARTUP, AUTO, CLEAN_POLICIES, WAIT_FOR_WORKERS};
 use super::rules;
 use crate::definition::{Definition, TIMES};
 use crate::field::Literal::Boolean;
@@ -59,6 +59,8 @@ pub(crate) const SHARED: &[Field] = fields! {
         => "Priority class of the pod group.";
     Honoured "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": COUNT, "9"
         => "How many seconds the scheduler may wait for the pod group.";
+    Honoured "spec.muster.slotsPerWorker": TEXT.one_of(&[AUTO]), r#""Auto""#
+        => "Auto: one rank for each accelerator of a worker, otherwise for each CPU of its limit, otherwise one. Takes precedence over slotsPerWorker.";
     Routes "spec.muster.dialect": TEXT, r#""v1""#
         => "The API version that the job was written in. The API server sets it. status.muster.dialect takes precedence once it is set.";
 };

@@ -8,11 +8,13 @@ use planner::job::{
 };
 use serde_json::Value;
 
-use super::checks::WAIT_FOR_WORKERS;
-use super::wire::{self, LAUNCHER, MpiJob, ReplicaSpec, WORKER};
+use super::checks::{AUTO, WAIT_FOR_WORKERS};
+use super::wire::{self, LAUNCHER, MpiJob, ReplicaSpec, Spec, WORKER};
 use super::{API_VERSION, KIND};
 use crate::FieldError;
 use crate::muster_fields::{self, within};
+use crate::template;
+use crate::worker_slots::WorkerSlots;
 
 /// What a program's command line holds when it asks for hosts while it runs.
 const DISCOVERY: &str = contract::files::DISCOVER_HOSTS;
@@ -139,9 +141,37 @@ pub(crate) fn lifecycle(job: &MpiJob, limits: Limits) -> Lifecycle {
     }
 }
 
-/// `slotsPerWorker`.
-pub(crate) fn slots(job: &MpiJob) -> u32 {
-    within(job.spec.slots_per_worker).unwrap_or(1)
+/// `slotsPerWorker`, or what the worker has room for.
+pub(crate) fn slots(job: &MpiJob, worker: &ReplicaSpec) -> u32 {
+    match job.spec.slots_choice == AUTO {
+        true => room(&job.spec, worker).slots,
+        false => within(job.spec.slots_per_worker).unwrap_or(1),
+    }
+}
+
+/// A job that counts its slots by what a worker asks for also says a number, and another one. A number of
+/// one says nothing: the API server writes it where there is none.
+pub(crate) fn unused_slots(object: &Value) -> Option<String> {
+    let (job, _) = wire::read(object);
+    let said: u32 = within(job.spec.slots_per_worker)?;
+    let worker = job.spec.replicas.as_ref()?.get(WORKER)?;
+    let WorkerSlots { slots, basis } = room(&job.spec, worker);
+    (job.spec.slots_choice == AUTO && said > 1 && said != slots).then(|| {
+        format!(
+            "slotsPerWorker is {said}, but spec.muster.slotsPerWorker: {AUTO} makes it {slots}: a worker has {basis}"
+        )
+    })
+}
+
+/// What the container has room for in which ranks start.
+fn room(spec: &Spec, worker: &ReplicaSpec) -> WorkerSlots {
+    let mut containers = template::containers(&worker.template);
+    let name = &spec.main_container;
+    let container = match name.is_empty() {
+        true => containers.next(),
+        false => containers.find(|container| container["name"] == *name),
+    };
+    WorkerSlots::of(container.unwrap_or(&Value::Null))
 }
 
 /// `schedulingPolicy`.

@@ -36,6 +36,8 @@ pub struct MpiJob {
 #[expect(missing_docs, reason = "fields.rs says what each field means")]
 pub struct Spec {
     pub slots_per_worker: Option<i64>,
+    /// `muster.slotsPerWorker`: whether the number follows from what a worker asks for.
+    pub slots_choice: String,
     pub run_launcher_as_worker: Option<bool>,
     /// `runPolicy`; absent and empty are the same.
     pub run_policy: RunPolicy,
@@ -125,6 +127,7 @@ fn spec(reader: &mut Reader, root: &Place<'_>) -> Spec {
     Spec {
         replicas: replicas(reader, &place.field("mpiReplicaSpecs")),
         slots_per_worker: reader.int32(&place.field("slotsPerWorker")),
+        slots_choice: reader.string(&place.field("muster").field("slotsPerWorker")),
         run_launcher_as_worker: reader.boolean(&place.field("runLauncherAsWorker")),
         run_policy: run_policy(reader, place),
         ssh_auth_mount_path: reader.string(&place.field("sshAuthMountPath")),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::defaults::DIALECT_NAME;
 use crate::conditions::{CREATED, Condition, FAILED, RUNNING, SUCCEEDED, SUSPENDED, text};
 use crate::field_error::aggregate;
+use crate::kubeflow::hub;
 pub(super) use crate::kubeflow::status::recorded;
 use crate::kubeflow::status::{
     COUNTERS, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED, REASON_SUSPENDED,
@@ -86,6 +87,9 @@ fn create(draft: &mut StatusDraft<'_>) {
         .conditions
         .put_first(created, &time::written(draft.now));
     draft.announce(REASON_CREATED, &message);
+    if let Some(unused) = hub::unused_slots(draft.job) {
+        draft.warn("SlotsPerWorkerUnused", &unused);
+    }
 }
 
 /// Also for a job that is suspended: some clients give up on one that never started.

@@ -84,7 +84,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         owner: hub::owner(job),
         names: Names::usual(&job.metadata.name),
         mpi: hub::mpi(job),
-        slots: hub::slots(job),
+        slots: hub::slots(job, &worker),
         elastic: hub::is_elastic(job, &launcher),
         launcher: Launcher {
             kind: LauncherKind::Job {

@@ -10,6 +10,7 @@ use super::defaults::DIALECT_NAME;
 use crate::conditions::{CREATED, Condition, FAILED, RUNNING, SUCCEEDED, SUSPENDED};
 use crate::field_error::aggregate;
 use crate::kubeflow::KIND;
+use crate::kubeflow::hub;
 pub(super) use crate::kubeflow::status::recorded;
 use crate::kubeflow::status::{
     COUNTERS, REASON_CREATED, REASON_RESUMED, REASON_RUNNING, REASON_SUCCEEDED, REASON_SUSPENDED,
@@ -65,6 +66,9 @@ fn create(draft: &mut StatusDraft<'_>) {
             "SetPodTemplateRestartPolicy",
             "Restart policy in pod template overridden by restart policy in replica spec",
         );
+    }
+    if let Some(unused) = hub::unused_slots(draft.job) {
+        draft.warn("SlotsPerWorkerUnused", &unused);
     }
 }
 

@@ -115,6 +115,29 @@ fn an_overridden_restart_policy_is_announced_with_the_job() {
 }
 
 #[test]
+fn a_number_of_slots_that_does_not_count_is_announced_with_the_job() {
+    let limits = json!({"limits": {"nvidia.com/gpu": 8}});
+    let container = json!({"name": "main", "image": "a", "resources": limits});
+    for (said, warns) in [(4, true), (8, false), (1, false)] {
+        let mut job = Stored::new();
+        job.0["spec"] = json!({
+            "slotsPerWorker": said, "muster": {"slotsPerWorker": "Auto"},
+            "mpiReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [container]}}}},
+        });
+        let mut said = vec![CREATED_EVENT.to_owned()];
+        said.extend(warns.then(|| {
+            "Warning SlotsPerWorkerUnused slotsPerWorker is 4, but spec.muster.slotsPerWorker: Auto makes it 8: a worker has 8 accelerators".to_owned()
+        }));
+        assert_eq!(events(&job.step(&waiting(), clock(0))), said);
+        assert!(
+            events(&job.step(&running(), clock(1)))
+                .iter()
+                .all(|event| !event.contains("Slots"))
+        );
+    }
+}
+
+#[test]
 fn what_stands_in_the_way_is_said_once_and_taken_back() {
     let taken = r#"Resource "pi" of Kind "Service" already exists and is not managed by MPIJob"#;
     let mut job = Stored::new();
