@@ -302,10 +302,12 @@ fn status_of(pod: &Value, state: PodState<'_>) -> Value {
         PodState::Succeeded => ("Succeeded", false),
         PodState::Failed { .. } => ("Failed", false),
     };
+    let began = &pod["metadata"]["creationTimestamp"];
+    let ended = |code: u8, reason: &str| json!({"terminated": {"startedAt": began, "exitCode": code, "reason": reason}});
     let container_state = match state {
-        PodState::Running | PodState::Ready => json!({"running": {}}),
-        PodState::Succeeded => json!({"terminated": {"exitCode": 0, "reason": "Completed"}}),
-        PodState::Failed { .. } => json!({"terminated": {"exitCode": 1, "reason": "Error"}}),
+        PodState::Running | PodState::Ready => json!({"running": {"startedAt": began}}),
+        PodState::Succeeded => ended(0, "Completed"),
+        PodState::Failed { .. } => ended(1, "Error"),
     };
     let containers = pod["spec"]["containers"].as_array();
     let containers = containers.into_iter().flatten().map(|container| {

@@ -17,6 +17,7 @@ pub mod memory_group;
 pub mod operator;
 pub mod raw_tls;
 pub mod relay;
+pub mod scraper;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -215,6 +215,7 @@ pub struct Operator {
     log: PathBuf,
     health_port: u16,
     metrics_port: u16,
+    guarded_port: u16,
 }
 
 impl Operator {
@@ -228,7 +229,7 @@ impl Operator {
         );
         let log = cluster.state.join(log);
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let [health_port, metrics_port] = free_ports()?;
+        let [health_port, metrics_port, guarded_port] = free_ports()?;
         // Jobs of a test are in the namespace of its operator.
         let mut flags = settings.flags.iter();
         let is_chosen = flags.any(|flag| flag.starts_with(ALLOW_JOBS_HERE));
@@ -252,6 +253,7 @@ impl Operator {
             ))
             .arg(format!("--health-port={health_port}"))
             .arg(format!("--monitoring-port={metrics_port}"))
+            .arg(format!("--metrics-port={guarded_port}"))
             .arg("--agent-image=muster.test/muster-agent:1")
             .args(allowed)
             .args(settings.flags)
@@ -268,6 +270,7 @@ impl Operator {
             log,
             health_port,
             metrics_port,
+            guarded_port,
         })
     }
 
@@ -360,6 +363,11 @@ impl Operator {
         Ok(text)
     }
 
+    /// The port where only those read metrics who may.
+    pub fn guarded_port(&self) -> u16 {
+        self.guarded_port
+    }
+
     /// What a health probe is answered: code and text.
     pub fn health(&self, path: &str) -> Result<(u16, String)> {
         ask(self.health_port, path)
@@ -406,11 +414,15 @@ fn kill(child: &mut Child) {
     drop(child.wait());
 }
 
-/// Both are open at once while they are picked, so that they differ.
-fn free_ports() -> Result<[u16; 2]> {
+/// All are open at once while they are picked, so that they differ.
+pub(crate) fn free_ports() -> Result<[u16; 3]> {
     let open = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let (first, second) = (open()?, open()?);
-    Ok([first.local_addr()?.port(), second.local_addr()?.port()])
+    let open = [open()?, open()?, open()?];
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&open) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
 }
 
 fn ask(port: u16, path: &str) -> Result<(u16, String)> {

@@ -22,6 +22,7 @@ mod api {
     mod openmpi;
     mod own_namespace;
     mod peer_defects;
+    mod prometheus;
     mod recovery;
     mod refusals;
     mod rights;

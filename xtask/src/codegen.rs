@@ -1,9 +1,10 @@
-//! Writes the generated files: the CRD of each resource, the one-file install, the admission policies,
+//! Writes the generated files: the CRD of each resource, the one-file install, the admission policies, the dashboard,
 //! the tables of docs/dialects.md, and lists of docs/reference. Decides which files there are and whether they are up to date. The lists of fields
 //! that they are made from are in `crates/dialects`.
 
 mod admission;
 mod install;
+mod monitoring;
 mod page;
 mod pod_template;
 mod reference;
@@ -54,6 +55,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         install::text(&deploy, &installed)?,
     ));
     files.push((deploy.join(admission::FILE), admission::text()?));
+    files.push((deploy.join(monitoring::RULES), monitoring::rules(&deploy)?));
+    files.push((deploy.join(monitoring::DASHBOARD), monitoring::dashboard()?));
     let page = root.join(page::FILE);
     let prose = fs::read_to_string(&page).with_context(|| format!("cannot read {}", page::FILE))?;
     files.push((page, page::text(&prose)));

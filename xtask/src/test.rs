@@ -141,6 +141,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let sandbox = Sandbox::new()?;
     report.stage("packages", || {
         packages::ensure(PACKAGES)?;
+        if groups.contains(&Group::Api) {
+            packages::ensure(&["prometheus"])?;
+        }
         // Now, and not while the tests of a stage wait for it.
         if groups.iter().any(|group| group.needs_cluster()) {
             let with_nodes = [Group::Cluster, Group::Queues];

@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer;
 use crate::api_error::ApiError;
+use crate::requests::Requests;
 
 /// Name under which the API server records what we wrote.
 const FIELD_MANAGER: &str = "muster-operator";
@@ -47,6 +48,7 @@ pub(crate) struct Api {
     client: Client,
     pause: Arc<Pause>,
     slots: Arc<Semaphore>,
+    requests: Requests,
 }
 
 /// Until when the API server asked us to wait, by Retry-After.
@@ -68,7 +70,14 @@ impl Api {
             client,
             pause,
             slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            requests: Requests::default(),
         }
+    }
+
+    /// Its requests count among these.
+    pub(crate) fn counted_by(mut self, requests: &Requests) -> Self {
+        self.requests = requests.clone();
+        self
     }
 
     /// The client, for watches.
@@ -265,14 +274,23 @@ impl Api {
             let Ok(()) = timeout_at(deadline, self.pause.over()).await else {
                 return Err(unanswered);
             };
+            let start = Instant::now();
             let answer = timeout(
-                deadline.saturating_duration_since(Instant::now()),
+                deadline.saturating_duration_since(start),
                 self.client.request_text(request.clone()),
             );
-            let Ok(answer) = answer.await else {
+            let answer = answer.await.map(|answer| answer.map_err(ApiError::from));
+            let code = match &answer {
+                Ok(Ok(_)) => Some(200),
+                Ok(Err(error)) => error.code(),
+                Err(_) => None,
+            };
+            let (method, uri) = (request.method(), request.uri());
+            self.requests.count(method, uri, code, start.elapsed());
+            let Ok(answer) = answer else {
                 return Err(unanswered);
             };
-            match answer.map_err(ApiError::from) {
+            match answer {
                 Err(error) if self.worth_waiting(&error, deadline) => {}
                 other => return other,
             }

@@ -7,6 +7,7 @@ use contract::labels::OPERATOR_NAME;
 use jiff::Timestamp;
 use planner::site::{Site, Transport};
 
+use crate::metrics_port::MetricsPorts;
 use crate::scope::Scope;
 
 use self::gang_flag::GangFlag;
@@ -52,8 +53,8 @@ pub struct Settings {
     pub lock_namespace: String,
     /// Port of the health probes; 0 is off.
     pub health_port: u16,
-    /// Port of the metrics; 0 is off.
-    pub monitoring_port: u16,
+    /// Ports of the metrics.
+    pub metrics: MetricsPorts,
     /// klog's verbosity.
     pub verbosity: u8,
     /// Log JSON.
@@ -125,9 +126,16 @@ struct Flags {
     /// Print the version and exit
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = go_bool)]
     version: bool,
-    /// Port of /metrics; 0 is off
+    /// Port of /metrics without TLS, for whoever can connect; 0 is off
     #[arg(long = "monitoring-port", default_value_t = 0)]
     monitoring_port: u16,
+    /// Port of /metrics with TLS, for those whose token the API server lets get /metrics; 0 is off
+    #[arg(long = "metrics-port", default_value_t = 0)]
+    metrics_port: u16,
+    /// Directory with tls.crt and tls.key for --metrics-port, read again every minute; without it, the
+    /// operator makes a certificate for itself when it starts
+    #[arg(long = "metrics-certificate", default_value = "")]
+    metrics_certificate: String,
     /// Gang scheduler: volcano, or the scheduler name of a coscheduling plugin; none when empty. Auto: the
     /// first of Native, Volcano, SchedulerPlugins and T9k whose API the cluster serves
     #[arg(long = "gang-scheduling", default_value = "", value_parser = GangFlag::read)]
@@ -198,7 +206,13 @@ fn read(
         kubeconfig: variable("KUBECONFIG").unwrap_or(flags.kubeconfig),
         lock_namespace: flags.lock_namespace,
         health_port: flags.health_port,
-        monitoring_port: flags.monitoring_port,
+        metrics: MetricsPorts {
+            tls: flags.metrics_port,
+            certificate: Some(flags.metrics_certificate)
+                .filter(|directory| !directory.is_empty())
+                .map(Into::into),
+            plain: flags.monitoring_port,
+        },
         verbosity: flags.verbosity,
         log_json: flags.log_format == "json",
         scope: Scope {
@@ -312,7 +326,7 @@ mod tests {
         let settings = settings(&[], &[]);
         assert_eq!(settings.lock_namespace, "mpi-operator");
         assert_eq!(settings.health_port, 8080);
-        assert_eq!(settings.monitoring_port, 0);
+        assert_eq!(settings.metrics, MetricsPorts::default());
         assert_eq!(settings.scope.namespace, None);
         let site = Site {
             refused_namespace: Some("mpi-operator".to_owned()),
@@ -342,7 +356,7 @@ mod tests {
             ],
         ] {
             let settings = settings(style, &[]);
-            assert_eq!(settings.monitoring_port, 9090);
+            assert_eq!(settings.metrics.plain, 9090);
             assert_eq!(settings.lock_namespace, "ops");
             assert_eq!(settings.kubeconfig, "/k");
         }

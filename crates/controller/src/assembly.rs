@@ -74,6 +74,7 @@ impl Assembly {
             memory: Arc::clone(&watch.memory),
             pending: Arc::clone(&pending),
             metrics: Arc::clone(metrics),
+            queue: metrics.queue(),
             priorities: Priorities::default(),
             gang_apis: GangApis::default(),
             turns: Arc::clone(&turns),

@@ -17,7 +17,7 @@ use crate::fair_turns::FairTurns;
 use crate::gang_apis::GangApis;
 use crate::large_jobs::LargeJobs;
 use crate::memory::Memory;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Queue};
 use crate::pending_jobs::PendingJobs;
 use crate::priorities::Priorities;
 use crate::scope::KeySource;
@@ -35,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) memory: Arc<Memory>,
     pub(crate) pending: Arc<PendingJobs>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Jobs of this controller that wait for a pass.
+    pub(crate) queue: Queue,
     pub(crate) priorities: Priorities,
     pub(crate) gang_apis: GangApis,
     /// Shared by all controllers: their jobs have one API server.

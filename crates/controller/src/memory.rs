@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dialects::Event;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use planner::observed::{Pod, Refusal};
 use planner::site::FoundGang;
-use planner::{KeyRecord, Kind, more_hopeful_cause, text};
+use planner::{KeyRecord, Kind, LifePart, Reason, more_hopeful_cause, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -73,6 +73,8 @@ pub(crate) struct JobMemory {
     pub(crate) found_gang: Option<FoundGang>,
     /// It was found for the start that follows the suspension which the status still records.
     pub(crate) gang_is_of_resume: bool,
+    /// How it ended, while its status does not record that yet.
+    pub(crate) ending: Option<Ending>,
     /// Passes that failed in a row.
     pub(crate) failures: u32,
     /// The last pass had more to do than one pass does.
@@ -107,6 +109,13 @@ impl UnansweredWrite {
             events,
         }
     }
+}
+
+/// How a job ended, besides its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ending {
+    pub(crate) reason: Option<Reason>,
+    pub(crate) parts: Vec<(LifePart, SignedDuration)>,
 }
 
 /// One wait of one container.

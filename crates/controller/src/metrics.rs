@@ -1,39 +1,38 @@
 //! Numbers for monitoring. Decides their names: those that begin with `mpi_operator_` are as
 //! dashboards for the Kubeflow operator know them, ours begin with `muster_`.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod format;
+mod jobs;
+mod queue;
 
-use planner::job::Owner;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::event_loop;
-use crate::memory::Memory;
+use crate::requests::Requests;
 
-/// What the text is, for HTTP.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) use self::format::Format;
+pub(crate) use self::jobs::{Jobs, Now};
+pub(crate) use self::queue::Queue;
 
 /// All numbers.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub(crate) jobs_created: Counter,
-    pub(crate) jobs_successful: Counter,
-    pub(crate) jobs_failed: Counter,
+    pub(crate) jobs: Jobs,
+    pub(crate) requests: Requests,
     pub(crate) is_leader: Gauge,
     pub(crate) reconcile_seconds: Histogram,
     pub(crate) event_loop_block: event_loop::Longest,
+    queue: Queue,
     reconcile_errors: Family<ByKind, Counter>,
     undecodable_objects: Family<ByKind, Counter>,
     namespaces_over_budget: Family<ByKind, Counter>,
-    job_info: Family<JobInfo, Gauge>,
-    /// What `job_info` shows, by the UID of the job: a deleted job cannot be asked.
-    launchers: Mutex<HashMap<String, JobInfo>>,
+    build_info: Family<Build, Gauge>,
     registry: Registry,
 }
 
@@ -43,89 +42,81 @@ struct ByKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct JobInfo {
-    launcher: String,
-    namespace: String,
-}
-
-impl JobInfo {
-    fn new(namespace: &str, launcher: &str) -> Self {
-        let (launcher, namespace) = (launcher.to_owned(), namespace.to_owned());
-        Self {
-            launcher,
-            namespace,
-        }
-    }
+struct Build {
+    version: &'static str,
+    commit: &'static str,
 }
 
 impl Metrics {
     /// All at zero.
     pub(crate) fn new() -> Self {
         let mut metrics = Self {
-            jobs_created: Counter::default(),
-            jobs_successful: Counter::default(),
-            jobs_failed: Counter::default(),
+            jobs: Jobs::default(),
+            requests: Requests::default(),
             is_leader: Gauge::default(),
             reconcile_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
             event_loop_block: Gauge::default(),
+            queue: Queue::default(),
             reconcile_errors: Family::default(),
             undecodable_objects: Family::default(),
             namespaces_over_budget: Family::default(),
-            job_info: Family::default(),
-            launchers: Mutex::default(),
+            build_info: Family::default(),
             registry: Registry::default(),
         };
+        let build = Build {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("MUSTER_GIT_SHA").unwrap_or("unknown"),
+        };
+        metrics.build_info.get_or_create(&build).set(1);
         metrics.register();
         metrics
     }
 
-    /// Counters are registered without `_total`, which the text format adds.
     fn register(&mut self) {
-        let registry = &mut self.registry;
-        let jobs = [
-            ("created", &self.jobs_created),
-            ("successful", &self.jobs_successful),
-            ("failed", &self.jobs_failed),
-        ];
-        for (name, counter) in jobs {
-            let help = format!("Counts number of MPI jobs {name}");
-            registry.register(format!("mpi_operator_jobs_{name}"), help, counter.clone());
-        }
-        registry.register(
-            "mpi_operator_job_info",
-            "Information about MPI jobs",
-            self.job_info.clone(),
-        );
-        registry.register(
+        self.requests.register(&mut self.registry);
+        let mut names = Names(&mut self.registry);
+        self.jobs.register(&mut names);
+        self.queue.register(&mut names);
+        names.add(
             "mpi_operator_is_leader",
             "Is this client the leader of this mpi-operator client set?",
-            self.is_leader.clone(),
+            &self.is_leader,
         );
-        registry.register(
+        names.add(
             "muster_reconcile_seconds",
             "How long one pass over one job took",
-            self.reconcile_seconds.clone(),
+            &self.reconcile_seconds,
         );
-        registry.register(
+        names.add(
             "muster_event_loop_block_seconds_max",
             "The longest time since the start for which one task kept all others waiting",
-            self.event_loop_block.clone(),
+            &self.event_loop_block,
         );
-        registry.register(
+        names.add(
             "muster_reconcile_errors",
             "Passes that failed, by the step that did",
-            self.reconcile_errors.clone(),
+            &self.reconcile_errors,
         );
-        registry.register(
+        names.add(
             "muster_undecodable_objects",
             "Objects of which some part had an unknown shape",
-            self.undecodable_objects.clone(),
+            &self.undecodable_objects,
         );
-        registry.register(
+        names.add(
             "muster_namespaces_over_budget",
             "Namespaces with more labelled objects than are kept, counted when that begins",
-            self.namespaces_over_budget.clone(),
+            &self.namespaces_over_budget,
         );
+        names.add(
+            "muster_build_info",
+            "The operator's version, as labels of the number 1",
+            &self.build_info,
+        );
+    }
+
+    /// Jobs that wait for a pass of one controller, which are counted with those of the others.
+    pub(crate) fn queue(&self) -> Queue {
+        self.queue.another()
     }
 
     /// A pass failed at this step.
@@ -149,86 +140,172 @@ impl Metrics {
             .inc();
     }
 
-    /// A job has this launcher. A pass may still run when its job is deleted, and a series that it would
-    /// show then would never go.
-    pub(crate) fn show_launcher(&self, memory: &Memory, job: &Owner, launcher: &str) {
-        if !memory.is_known(&job.uid) {
-            return;
-        }
-        let labels = JobInfo::new(&job.namespace, launcher);
-        self.job_info.get_or_create(&labels).set(1);
-        self.launchers().insert(job.uid.clone(), labels);
-    }
-
-    /// The job with this UID is gone.
-    pub(crate) fn hide_launcher(&self, job_uid: &str) {
-        if let Some(labels) = self.launchers().remove(job_uid) {
-            self.job_info.remove(&labels);
-        }
-    }
-
-    fn launchers(&self) -> MutexGuard<'_, HashMap<String, JobInfo>> {
-        self.launchers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// All of them, as text.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, format: Format) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string cannot fail");
-        text
+        format.of(text)
+    }
+}
+
+/// What takes the names of numbers. A counter is named without `_total`, which the text format adds.
+struct Names<'r>(&'r mut Registry);
+
+impl Names<'_> {
+    fn add(&mut self, name: &str, help: &str, metric: &(impl Metric + Clone)) {
+        self.0.register(name, help, metric.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use contract::Reason;
+    use jiff::SignedDuration;
+    use planner::fixtures::{job, world};
+    use planner::{LifePart, Phase, Verdict};
+
     use super::*;
+    use crate::memory::{Ending, Memory};
     use crate::wire::ObjectKey;
+
+    fn assert_has(metrics: &Metrics, lines: &[&str]) {
+        let text = metrics.text(Format::Classic);
+        for line in lines {
+            let has = text.lines().any(|found| found == *line);
+            assert!(has, "{line} is not in\n{text}");
+        }
+    }
+
+    fn now() -> Now {
+        let mut status = planner::plan(&world(job("ring").workers(2))).status;
+        status.phase = Phase::Gathering;
+        status.reason = Some(Reason::PullingImage);
+        (status.wanted, status.ready) = (2, 1);
+        Now::new("kubeflow.org/v2beta1", &status)
+    }
+
+    fn failed() -> Verdict {
+        Verdict::Failed {
+            reason: "BackoffLimitExceeded".to_owned(),
+            message: String::new(),
+        }
+    }
+
+    /// Every number that there is.
+    fn all() -> (Metrics, Memory, planner::Job) {
+        let (metrics, memory) = (Metrics::new(), Memory::default());
+        let job = job("ring");
+        memory.begin(&job.owner.uid);
+        let jobs = &metrics.jobs;
+        jobs.created.inc();
+        jobs.show_launcher(&memory, &job.owner, &job.names.launcher);
+        jobs.show(&memory, &job.owner.uid, now());
+        let ending = Ending {
+            reason: Some(Reason::CommandFailed),
+            parts: vec![(LifePart::Gate, SignedDuration::from_secs(7))],
+        };
+        jobs.count_end("kubeflow.org/v2beta1", &failed(), Some(ending));
+        metrics.count_error("apply");
+        metrics.count_undecodable("Pod");
+        metrics.count_left_out("Pod");
+        let uri = "/api/v1/namespaces/team-a/pods".parse().unwrap();
+        let (method, time) = (http::Method::POST, std::time::Duration::from_millis(5));
+        metrics.requests.count(&method, &uri, Some(200), time);
+        (metrics, memory, job)
+    }
 
     #[test]
     fn dashboards_find_the_names_they_know() {
-        let metrics = Metrics::new();
-        metrics.jobs_created.inc();
-        let job = planner::fixtures::job("ring");
-        let memory = Memory::default();
-        memory.begin(&job.owner.uid);
-        metrics.show_launcher(&memory, &job.owner, &job.names.launcher);
-        metrics.count_error("apply");
-        let text = metrics.text();
-        for line in [
-            "mpi_operator_jobs_created_total 1",
-            "mpi_operator_jobs_successful_total 0",
-            "mpi_operator_jobs_failed_total 0",
-            "mpi_operator_job_info{launcher=\"ring-launcher\",namespace=\"team-a\"} 1",
-            "mpi_operator_is_leader 0",
-            "muster_reconcile_errors_total{kind=\"apply\"} 1",
-        ] {
-            assert!(
-                text.lines().any(|found| found == line),
-                "{line} is not in\n{text}"
-            );
-        }
-        metrics.hide_launcher(&job.owner.uid);
-        assert!(!metrics.text().contains("ring-launcher"));
+        let (metrics, memory, job) = all();
+        assert_has(
+            &metrics,
+            &[
+                "# TYPE mpi_operator_jobs_created_total counter",
+                "mpi_operator_jobs_created_total 1",
+                "mpi_operator_jobs_successful_total 0",
+                "mpi_operator_jobs_failed_total 1",
+                "mpi_operator_job_info{launcher=\"ring-launcher\",namespace=\"team-a\"} 1",
+                "mpi_operator_is_leader 0",
+                "muster_reconcile_errors_total{kind=\"apply\"} 1",
+            ],
+        );
+        memory.forget(&job.owner.uid, &key(&job));
+        metrics.jobs.hide(&job.owner.uid);
+        let text = metrics.text(Format::Classic);
+        assert!(!text.contains("ring-launcher"), "{text}");
+    }
+
+    #[test]
+    fn jobs_are_counted_by_what_is_true_of_them_now() {
+        let (metrics, memory, job) = all();
+        let state = "muster_jobs{dialect=\"kubeflow.org/v2beta1\",state";
+        let wanted = [
+            &format!("{state}=\"Gathering\"}} 1"),
+            "muster_jobs_waiting{reason=\"PullingImage\"} 1",
+            "muster_workers{state=\"wanted\"} 2",
+            "muster_workers{state=\"ready\"} 1",
+        ];
+        assert_has(&metrics, &wanted);
+        metrics.jobs.show(&memory, &job.owner.uid, now());
+        assert_has(&metrics, &wanted);
+
+        let status = planner::plan(&world(job.clone()).settled().running()).status;
+        let running = Now::new("kubeflow.org/v2beta1", &status);
+        metrics.jobs.show(&memory, &job.owner.uid, running);
+        let phase = status.phase.as_str();
+        assert_has(
+            &metrics,
+            &[
+                &format!("{state}=\"Gathering\"}} 0"),
+                &format!("{state}=\"{phase}\"}} 1"),
+                "muster_jobs_waiting{reason=\"PullingImage\"} 0",
+            ],
+        );
+        memory.forget(&job.owner.uid, &key(&job));
+        metrics.jobs.hide(&job.owner.uid);
+        metrics.jobs.show(&memory, &job.owner.uid, running);
+        assert_has(
+            &metrics,
+            &[
+                &format!("{state}=\"{phase}\"}} 0"),
+                "muster_workers{state=\"wanted\"} 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_end_is_counted_with_its_reason_and_the_parts_of_the_life() {
+        let (metrics, _, _) = all();
+        let labels = "dialect=\"kubeflow.org/v2beta1\"";
+        let part = format!("{labels},phase=\"gate\"");
+        assert_has(
+            &metrics,
+            &[
+                &format!(
+                    "muster_jobs_finished_total{{{labels},result=\"failed\",reason=\"CommandFailed\"}} 1"
+                ),
+                &format!("muster_job_phase_seconds_count{{{part}}} 1"),
+                &format!("muster_job_phase_seconds_sum{{{part}}} 7.0"),
+            ],
+        );
+    }
+
+    fn key(job: &planner::Job) -> ObjectKey {
+        ObjectKey::new(&job.owner.namespace, &job.owner.name)
     }
 
     /// `MUSTER_UPDATE_GOLDEN=1` writes the table of the page.
     #[test]
     fn the_page_lists_all_of_them() {
-        let text = Metrics::new().text();
+        let text = all().0.text(Format::Classic);
         let mut rows: Vec<String> = Vec::new();
         for line in text.lines() {
             let words = |begin: &str| line.strip_prefix(begin)?.split_once(' ');
             if let Some((name, help)) = words("# HELP ") {
                 rows.push(format!("| `{name}` | {} |", help.trim_end_matches('.')));
             } else if let Some((name, kind)) = words("# TYPE ") {
-                let total = if kind == "counter" { "_total" } else { "" };
                 let row = rows.last_mut().expect("help comes first");
-                *row = row.replace(
-                    &format!("`{name}` |"),
-                    &format!("`{name}{total}` | {kind} |"),
-                );
+                *row = row.replace(&format!("`{name}` |"), &format!("`{name}` | {kind} |"));
             }
         }
         rows.sort();
@@ -256,16 +333,13 @@ mod tests {
 
     #[test]
     fn c15_a_pass_that_outlives_its_job_leaves_no_series() {
-        let (metrics, memory) = (Metrics::new(), Memory::default());
-        let job = planner::fixtures::job("ring");
-        memory.begin(&job.owner.uid);
-        let show = || metrics.show_launcher(&memory, &job.owner, &job.names.launcher);
-        show();
-        assert!(metrics.text().contains("ring-launcher"));
-        let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
-        memory.forget(&job.owner.uid, &key);
-        metrics.hide_launcher(&job.owner.uid);
-        show();
-        assert!(!metrics.text().contains("ring-launcher"));
+        let (metrics, memory, job) = all();
+        assert!(metrics.text(Format::Classic).contains("ring-launcher"));
+        memory.forget(&job.owner.uid, &key(&job));
+        metrics.jobs.hide(&job.owner.uid);
+        metrics
+            .jobs
+            .show_launcher(&memory, &job.owner, &job.names.launcher);
+        assert!(!metrics.text(Format::Classic).contains("ring-launcher"));
     }
 }

@@ -9,7 +9,7 @@ use dialects::{Dialect, Finding};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use planner::observed::{Observed, Refusal};
-use planner::{Action, Job, Kind, Plan};
+use planner::{Action, Job, Kind, Plan, Status};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -20,7 +20,8 @@ use crate::context::{Context, label};
 use crate::error::Error;
 use crate::key_secret;
 use crate::lookup;
-use crate::memory::JobMemory;
+use crate::memory::{Ending, JobMemory};
+use crate::metrics::Now;
 use crate::observe::{self, Observation};
 use crate::remains;
 use crate::report::{News, ReportOutcome, report};
@@ -44,6 +45,7 @@ pub(crate) async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Option<Duration>, Error> {
     context.memory.begin(stored.uid());
+    context.queue.leave(&stored.key());
     let too_often = |memory: &mut JobMemory| memory.restraint.wait();
     if let Some(wait) = context.memory.with(stored.uid(), too_often) {
         return Ok(Some(wait));
@@ -267,6 +269,7 @@ async fn converge(
         if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
             context
                 .metrics
+                .jobs
                 .show_launcher(&context.memory, &job.owner, &job.names.launcher);
         }
         let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
@@ -297,6 +300,7 @@ async fn converge(
             }
         });
         if idle || ends || extent == Extent::Partial || round == ROUNDS_MAX {
+            measure(context, dialect, &observed, &plan.status, whole);
             let wake = plan.wake.into_iter().chain(recheck_at).min();
             let wake = wake.map(|at| until(at, observed.now));
             // The rest of a large plan waits for nothing; others may have their turn meanwhile.
@@ -312,6 +316,35 @@ async fn converge(
             });
         }
         round += 1;
+    }
+}
+
+/// Shows what is true of the job, and measures the life of one that has just ended.
+fn measure(
+    context: &Context,
+    dialect: &Dialect,
+    observed: &Observed,
+    status: &Status,
+    whole: &Value,
+) {
+    let uid = &observed.job.owner.uid;
+    let now = Now::new(dialect.name, status);
+    context.metrics.jobs.show(&context.memory, uid, now);
+    let Some(outcome) = &status.outcome else {
+        return;
+    };
+    if observed.recorded.outcome.is_none() {
+        let created_at = whole["metadata"]["creationTimestamp"].as_str();
+        let created_at = created_at.and_then(|text| text.parse().ok());
+        let ending = Ending {
+            reason: status.reason,
+            parts: created_at.map_or_else(Vec::new, |created_at| {
+                planner::parts_of_life(observed, created_at, outcome.at)
+            }),
+        };
+        context
+            .memory
+            .with(uid, |memory| memory.ending = Some(ending));
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dialects::{Dialect, Event, Finding, Report, Urgency};
 use jiff::Timestamp;
-use planner::{Recorded, Verdict};
+use planner::Recorded;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -108,7 +108,8 @@ pub(crate) async fn report(
     if (dialect.recorded)(&written_whole).keys.is_none() {
         remember_keys(context, job, finding);
     }
-    announce(context, dialect, [whole, &written_whole], &events);
+    let states = [whole, &written_whole];
+    announce(context, dialect, job.uid(), states, &events);
     let news = News {
         job: Arc::clone(&written),
         events,
@@ -132,12 +133,15 @@ fn remember_keys(context: &Context, job: &UserJob, finding: &Finding<'_>) -> boo
 }
 
 /// Counts and logs what a write changed, from the job before to the job after it.
-fn announce(context: &Context, dialect: &Dialect, [before, after]: [&Value; 2], events: &[Event]) {
-    count(
-        context,
-        &(dialect.recorded)(before),
-        &(dialect.recorded)(after),
-    );
+fn announce(
+    context: &Context,
+    dialect: &Dialect,
+    uid: &str,
+    [before, after]: [&Value; 2],
+    events: &[Event],
+) {
+    let [earlier, now] = [before, after].map(|job| (dialect.recorded)(job));
+    count(context, dialect, uid, &earlier, &now);
     for event in events {
         tracing::info!(reason = event.reason, "{}", event.message);
     }
@@ -162,7 +166,8 @@ async fn announce_unanswered(
         change.is_none_or(|change| context.dropped.all_of(&change).is_some())
     };
     if let Some(write) = write.filter(|write| is_stored(&write.status)) {
-        announce(context, dialect, [&write.before, whole], &write.events);
+        let states = [&write.before, whole];
+        announce(context, dialect, job.uid(), states, &write.events);
         events::record(&context.api, job, &context.resource, &write.events, now).await;
     }
 }
@@ -233,15 +238,15 @@ fn wait(context: &Context, job: &UserJob, urgency: Urgency) -> Duration {
 }
 
 /// Counts each job once, with the write that records it.
-fn count(context: &Context, before: &Recorded, after: &Recorded) {
+fn count(context: &Context, dialect: &Dialect, uid: &str, before: &Recorded, after: &Recorded) {
+    let jobs = &context.metrics.jobs;
     if !before.seen && after.seen {
-        context.metrics.jobs_created.inc();
+        jobs.created.inc();
     }
-    if before.outcome.is_none() {
-        match after.outcome.as_ref().map(|outcome| &outcome.verdict) {
-            Some(Verdict::Succeeded) => context.metrics.jobs_successful.inc(),
-            Some(Verdict::Failed { .. }) => context.metrics.jobs_failed.inc(),
-            None => return,
-        };
+    if before.outcome.is_none()
+        && let Some(outcome) = &after.outcome
+    {
+        let ending = context.memory.with(uid, |memory| memory.ending.take());
+        jobs.count_end(dialect.name, &outcome.verdict, ending);
     }
 }

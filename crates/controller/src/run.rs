@@ -27,22 +27,24 @@ use crate::retry::error_policy;
 use crate::scope::Scope;
 use crate::watch::{self, Watch};
 use crate::wire::{ObjectKey, UserJob};
-use crate::{connect, event_loop, signal};
+use crate::{connect, event_loop, metrics_port, signal};
 
 /// Passes that run when the operator is stopped get this long to end.
 const GRACE: Duration = Duration::from_secs(8);
 /// Runs until a signal stops it, or until the lease is lost.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let config = connect::configuration(&settings.master, &settings.kubeconfig).await?;
-    let (api, lease_api) = (connect::api(&config)?, connect::api(&config)?);
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    // The election and the reviews must not wait for the jobs' requests.
+    let client = || Ok::<_, anyhow::Error>(connect::api(&config)?.counted_by(&metrics.requests));
+    let (api, lease_api, reviewer) = (client()?, client()?, client()?);
     for served in RESOURCES.iter().filter(|served| served.is_required) {
         let namespace = settings.scope.namespace.as_deref();
         watch::require(&api, &resource(served), namespace).await?;
     }
-    let ports = (settings.health_port, settings.monitoring_port);
-    admin::serve(ports.0, ports.1, Arc::clone(&health), Arc::clone(&metrics)).await?;
-    if settings.monitoring_port != 0 {
+    admin::serve(settings.health_port, Arc::clone(&health)).await?;
+    metrics_port::serve(&settings.metrics, &metrics, reviewer).await?;
+    if settings.metrics.is_any() {
         tokio::spawn(event_loop::measure(metrics.event_loop_block.clone()));
     }
 
@@ -147,10 +149,17 @@ fn control(
     let resource = context.resource.clone();
     let metrics = Arc::clone(&context.metrics);
     let (store, jobs) = watch.job_stream(&resource, move |job| {
-        metrics.hide_launcher(job.uid());
+        metrics.jobs.hide(job.uid());
     });
+    let (of_jobs, of_events, not_found) = (
+        context.queue.clone(),
+        context.queue.clone(),
+        context.queue.clone(),
+    );
+    let jobs = jobs.inspect(move |job| of_jobs.enter(&job.key()));
     let named = resource.clone();
     let events = events.map(move |job| {
+        of_events.enter(&job);
         ObjectRef::<UserJob>::new_with(&job.name, named.clone()).within(&job.namespace)
     });
     Controller::for_shared_stream_with(jobs, store, resource)
@@ -162,17 +171,20 @@ fn control(
             |job, error, context| requeue(error_policy(&job, error, &context)),
             Arc::new(context),
         )
-        .for_each(|result| async move {
+        .for_each(move |result| {
             match result {
-                // Failed passes were logged by the error policy; a child may outlive its job.
-                Ok(_)
-                | Err(
-                    controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
-                ) => {}
+                // Failed passes were logged by the error policy.
+                Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
+                // A child may outlive its job, and other resources have jobs of the same name.
+                Err(controller::Error::ObjectNotFound(job)) => {
+                    let namespace = job.namespace.as_deref().unwrap_or_default();
+                    not_found.drop(&ObjectKey::new(namespace, &job.name));
+                }
                 Err(error) => {
                     tracing::warn!(error = chain(&error), "controller error")
                 }
             }
+            std::future::ready(())
         })
 }
 

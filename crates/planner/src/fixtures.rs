@@ -287,6 +287,8 @@ pub fn pod(name: &str) -> Pod {
         labelled: true,
         replica_index: name.rsplit('-').next().and_then(|index| index.parse().ok()),
         created_at: noon(),
+        scheduled_at: None,
+        begun_at: None,
         deleting: false,
         ends_by: None,
         stopped: false,

@@ -303,6 +303,10 @@ pub struct Pod {
     pub replica_index: Option<i64>,
     /// When it was made.
     pub created_at: Timestamp,
+    /// When it got its node.
+    pub scheduled_at: Option<Timestamp>,
+    /// When the last of its containers began, init containers aside.
+    pub begun_at: Option<Timestamp>,
     /// It is being deleted.
     pub deleting: bool,
     /// By when its containers must have ended, where it is being deleted.

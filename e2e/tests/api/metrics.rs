@@ -24,9 +24,9 @@ fn number(operator: &Operator, series: &str) -> Result<f64> {
 /// The five that dashboards know, and no other of their name.
 fn assert_five_families(text: &str) -> Result<()> {
     for (series, kind) in [
-        ("mpi_operator_jobs_created", "counter"),
-        ("mpi_operator_jobs_successful", "counter"),
-        ("mpi_operator_jobs_failed", "counter"),
+        ("mpi_operator_jobs_created_total", "counter"),
+        ("mpi_operator_jobs_successful_total", "counter"),
+        ("mpi_operator_jobs_failed_total", "counter"),
         ("mpi_operator_job_info", "gauge"),
         ("mpi_operator_is_leader", "gauge"),
     ] {

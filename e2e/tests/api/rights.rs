@@ -13,7 +13,8 @@ use e2e::api_fixture::{ApiFixture, FAILED, PodState, SOON, name, new_namespace};
 use e2e::audit::{Audit, table};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
-use e2e::operator::{Account, objects, repository, shipped};
+use e2e::operator::{Account, Operator, objects, repository, shipped};
+use e2e::scraper;
 use e2e::{Cluster, condition, wait_for};
 use serde_json::{Value, json};
 
@@ -33,12 +34,13 @@ type Right = (String, String, String);
 
 /// Roles of `deploy/muster.yaml` whose rights are all used here. The one for gangs is not: each of its rights is
 /// for another scheduler.
-const ROLES: [&str; 5] = [
+const ROLES: [&str; 6] = [
     "muster-jobs",
     "muster-lease",
     "muster-openmpi",
     "muster-t9k",
     "muster-network-policies",
+    "muster-metrics",
 ];
 
 /// The API server asks about these itself, where it checks owner references; no request needs them.
@@ -279,6 +281,14 @@ fn a_t9k_job(fixture: &ApiFixture) -> Result<()> {
     fixture.run("walk", 1)
 }
 
+/// Somebody with a token asks for the metrics.
+fn a_reader_of_metrics(fixture: &ApiFixture, operator: &Operator) -> Result<()> {
+    let token = scraper::account(&fixture.api, &fixture.namespace, "reader")?;
+    let (code, text) = scraper::scrape(operator.guarded_port(), Some(&token))?;
+    ensure!(code == 403, "{code}: {text}");
+    Ok(())
+}
+
 /// A namespace with the account and those rights of `deploy/muster.yaml` that are selected, and no others. The
 /// API server takes up new bindings after a moment: this waits for all of them.
 fn installed(words: &str, selects: fn(&Value) -> bool) -> Result<ApiFixture> {
@@ -328,6 +338,9 @@ fn kubeflows_jobs_need_no_other_role_than_theirs() -> Result<()> {
     fixture.await_condition("pi", "Running")?;
     fixture.finish("pi")?;
     fixture.await_condition("pi", "Succeeded")?;
+    let token = scraper::account(&fixture.api, &fixture.namespace, "reader")?;
+    let (code, text) = scraper::scrape(operator.guarded_port(), Some(&token))?;
+    ensure!(code == 503, "{code}: {text}");
     operator.assert_alive()
 }
 
@@ -352,6 +365,7 @@ fn every_right_is_used_and_none_is_missing() -> Result<()> {
     an_openmpi(&fixture)?;
     a_t9k_job(&fixture)?;
     a_slow_worker(&fixture, &audit)?;
+    a_reader_of_metrics(&fixture, &operator)?;
 
     let user = &fixture.account.user;
     let mut forbidden = audit.requests_of(user)?;

@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as StoredTime;
 use planner::observed::{self, Exit, PodPhase, Waiting};
 use planner::{Fingerprint, read_agent_report};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::metadata::{Sentence, Short};
 use super::{Child, Facts, IntoChild, Metadata, RawObject, assemble};
@@ -40,6 +39,7 @@ const POD_STATUS: &[Field] = &[
 const CONDITION: &[Field] = &[
     field(1, "type", Text),
     field(2, "status", Text),
+    field(4, "lastTransitionTime", Time),
     field(5, "reason", Text),
     field(6, "message", Text),
 ];
@@ -55,13 +55,14 @@ const CONTAINER_STATE: &[Field] = &[
         "waiting",
         Message(&[field(1, "reason", Text), field(2, "message", Text)]),
     ),
-    field(2, "running", Message(&[])),
+    field(2, "running", Message(&[field(1, "startedAt", Time)])),
     field(3, "terminated", Message(TERMINATED)),
 ];
 const TERMINATED: &[Field] = &[
     field(1, "exitCode", Number),
     field(3, "reason", Text),
     field(4, "message", Text),
+    field(5, "startedAt", Time),
     field(6, "finishedAt", Time),
 ];
 
@@ -90,6 +91,7 @@ struct Condition {
     #[serde(rename = "type")]
     kind: Short,
     status: Short,
+    last_transition_time: Option<StoredTime>,
     reason: Option<Short>,
     message: Option<Sentence>,
 }
@@ -107,8 +109,14 @@ struct ContainerStatus {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerState {
     waiting: Option<ContainerWaiting>,
-    running: Option<IgnoredAny>,
+    running: Option<Running>,
     terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Running {
+    started_at: Option<StoredTime>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -124,6 +132,7 @@ struct Terminated {
     exit_code: i32,
     reason: Option<Short>,
     message: Option<Sentence>,
+    started_at: Option<StoredTime>,
     finished_at: Option<StoredTime>,
 }
 
@@ -147,6 +156,9 @@ pub(crate) struct PodFacts {
     ends_by: Option<Timestamp>,
     stopped: bool,
     created_at: Timestamp,
+    /// In seconds since then, because there may be thousands of pods.
+    scheduled_after: Option<u32>,
+    begun_after: Option<u32>,
     node: Box<str>,
     address: Box<str>,
     hosts: Fingerprint,
@@ -188,6 +200,11 @@ impl PodFacts {
         self.node.len() + self.address.len() + more
     }
 
+    fn since_creation(&self, seconds: Option<u32>) -> Option<Timestamp> {
+        let after = SignedDuration::from_secs(i64::from(seconds?));
+        self.created_at.checked_add(after).ok()
+    }
+
     /// The pod as the planner sees it.
     pub(crate) fn pod(&self, child: &Child, delete_requested: bool) -> observed::Pod {
         let More {
@@ -208,6 +225,8 @@ impl PodFacts {
                     .is_some_and(|uid| child.is_owned_by(uid)),
             replica_index: self.replica_index,
             created_at: self.created_at,
+            scheduled_at: self.since_creation(self.scheduled_after),
+            begun_at: self.since_creation(self.begun_after),
             deleting: self.deleting || delete_requested,
             ends_by: self.ends_by,
             stopped: self.stopped,
@@ -247,6 +266,11 @@ impl IntoChild for Pod {
         };
         let ready = |condition: &Condition| condition.is("Ready", "True");
         let begun = containers(&status).any(has_begun);
+        let created_at = metadata.created_at();
+        let after = |time: &StoredTime| {
+            let seconds = time.0.duration_since(created_at).as_secs();
+            u32::try_from(seconds).unwrap_or_default()
+        };
         let facts = PodFacts {
             role,
             replica_index: metadata.replica_index(),
@@ -256,7 +280,9 @@ impl IntoChild for Pod {
             deleting: metadata.deleting(),
             ends_by: metadata.deletion().map(|(due, _)| due),
             stopped: stopped(&metadata, &status),
-            created_at: metadata.created_at(),
+            created_at,
+            scheduled_after: scheduled_at(&status).map(after),
+            begun_after: begun_at(&status).map(after),
             node: spec.node_name.unwrap_or_default().0.into(),
             address: status.pod_ip.clone().unwrap_or_default().0.into(),
             hosts: metadata.hosts(),
@@ -298,6 +324,29 @@ fn stopped(metadata: &Metadata, status: &PodStatus) -> bool {
         // Nothing proves that they ended by themselves.
         (None, _) | (_, Err(_)) => true,
     }
+}
+
+fn scheduled_at(status: &PodStatus) -> Option<&StoredTime> {
+    let mut conditions = status.conditions.iter().flatten();
+    let scheduled = conditions.find(|condition| condition.is("PodScheduled", "True"))?;
+    scheduled.last_transition_time.as_ref()
+}
+
+/// When the last of its containers began, init containers aside; nothing while one has not.
+fn begun_at(status: &PodStatus) -> Option<&StoredTime> {
+    fn begun(container: &ContainerStatus) -> Option<&StoredTime> {
+        let state = container.state.as_ref()?;
+        let running = state.running.as_ref().map(|running| &running.started_at);
+        let ended = || state.terminated.as_ref().map(|ended| &ended.started_at);
+        running.or_else(ended)?.as_ref()
+    }
+    let times: Option<Vec<&StoredTime>> = status
+        .container_statuses
+        .as_ref()?
+        .iter()
+        .map(begun)
+        .collect();
+    times?.into_iter().max()
 }
 
 fn phase(word: Option<&str>) -> PodPhase {

@@ -6,6 +6,7 @@
 //! - `pods`: what pods and Job look like when users ask for more
 //! - `hosts`: host list and discovery script
 //! - `start`: from nothing to running
+//! - `life`: how long each part of a job's life took
 //! - `limits`: what Kubernetes limits, and what is refused for it
 //! - `launcher`: the gate, retries, name reuse
 //! - `suspend`: suspend and resume
@@ -33,6 +34,7 @@ mod hostile_text;
 mod hosts;
 mod keys;
 mod launcher;
+mod life;
 mod limits;
 mod network_policy;
 mod own_pods;

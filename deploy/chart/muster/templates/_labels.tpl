@@ -18,3 +18,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   name: {{ .Values.name }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{/* Not empty where metrics are served in the clear: without a ClusterRole nobody can be asked whose a token is. */}}
+{{- define "muster.plainMetrics" -}}
+{{- if or .Values.metrics.plain .Values.watchNamespace }}plain{{ end }}
+{{- end }}
