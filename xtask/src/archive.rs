@@ -12,6 +12,7 @@ use serde_json::json;
 use tar::{Builder, EntryType, Header};
 
 use crate::cache;
+use crate::platform::Platform;
 
 /// How a container of the image starts.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ pub(crate) fn write(
         .iter()
         .map(|layer| file_digest(layer))
         .collect::<Result<Vec<_>>>()?;
-    let image = image_config(config, &digests);
+    let image = image_config(config, Platform::here()?.name(), &digests);
     let config_name = format!("{}.json", cache::sha256(image.as_slice())?);
     let layer_names: Vec<_> = digests
         .iter()
@@ -162,7 +163,12 @@ pub(crate) fn identity(archive: &Path) -> Result<Identity> {
     })
 }
 
-pub(crate) fn image_config(config: &Config, layer_digests: &[String]) -> Vec<u8> {
+/// The configuration of an image for a processor, which is called as registries call it.
+pub(crate) fn image_config(
+    config: &Config,
+    architecture: &str,
+    layer_digests: &[String],
+) -> Vec<u8> {
     const EPOCH: &str = "1970-01-01T00:00:00Z"; // a real date would make every build differ
     let diff_ids: Vec<_> = layer_digests
         .iter()
@@ -172,11 +178,6 @@ pub(crate) fn image_config(config: &Config, layer_digests: &[String]) -> Vec<u8>
         .iter()
         .map(|_| json!({"created": EPOCH}))
         .collect();
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
     let mut env = config.env.clone();
     if !env.iter().any(|variable| variable.starts_with("PATH=")) {
         env.push("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned());

@@ -19,7 +19,7 @@ use crate::{archive, cache, command};
 use catalog::{IMAGES, Image, Recipe, Stack};
 use layers::Inputs;
 use rootfs::{Network, Root};
-pub(crate) use shipped::{PROGRAMS, Program, USER};
+pub(crate) use shipped::{PROGRAMS, Program, USER, released};
 
 /// Arguments of this chore.
 #[derive(clap::Args)]
@@ -75,14 +75,6 @@ pub(crate) fn ensure_stacks() -> Result<()> {
 pub(crate) fn operator_program() -> Result<PathBuf> {
     let archives = ensure(&[shipped::OPERATOR.name])?;
     Ok(archives[0].with_file_name(shipped::OPERATOR.name))
-}
-
-/// A program as it ships, which cargo builds if it has changed, and the files that its image has besides.
-pub(crate) fn released(
-    program: &Program,
-    target_dir: &Path,
-) -> Result<Vec<(String, PathBuf, u32)>> {
-    shipped::released(program, target_dir)
 }
 
 fn chosen(names: &[&str]) -> Result<Vec<&'static Image>> {

@@ -15,6 +15,7 @@ mod go;
 mod images;
 mod interrupts;
 mod packages;
+mod platform;
 mod queues;
 mod release;
 mod test;

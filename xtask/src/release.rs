@@ -11,7 +11,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::images::{self, PROGRAMS};
+use crate::images::{self, PROGRAMS, Program};
+use crate::platform::Platform;
 use crate::{cache, command, root};
 
 /// Arguments of this chore.
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Where the files will be served, for the manifest of kubectl's plugin manager krew; without it there is none
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// The processors to build for; one must be this machine's
+    #[arg(long, value_delimiter = ',', default_value = "amd64,arm64")]
+    platforms: Vec<Platform>,
     /// Build all programs again, from nothing, and fail unless they are the same
     #[arg(long)]
     twice: bool,
@@ -43,26 +47,26 @@ const SAME: [&str; 6] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let here = Platform::here()?;
+    let has_here = args.platforms.contains(&here);
+    ensure!(
+        has_here,
+        "--platforms must have {}: the command-line tool writes its own manual pages",
+        here.name()
+    );
+    for platform in &args.platforms {
+        platform.prepare()?;
+    }
     let out = std::path::absolute(&args.out)?;
     if out.exists() {
         fs::remove_dir_all(&out).with_context(|| format!("cannot empty {}", out.display()))?;
     }
-    let tool = out.join("tool");
-    fs::create_dir_all(&tool).with_context(|| format!("cannot make {}", tool.display()))?;
-    programs(&out, &tool)?;
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    programs(&out, &args.platforms)?;
     if args.twice {
-        assert_same_again(&out)?;
+        assert_same_again(&out, &args.platforms)?;
     }
-    extras(&tool)?;
-    let platform = oci::architecture();
-    let tool_archive = format!("muster-{VERSION}-linux-{platform}.tar.gz");
-    pack(
-        &out.join(&tool_archive),
-        &out,
-        "tool",
-        &["--transform=s,^tool,muster,"],
-    )?;
-    fs::remove_dir_all(&tool)?;
+    let tools = pack_tools(&out, &args.platforms)?;
     manifests(&out)?;
     for program in &PROGRAMS {
         let bill = sbom::of(program.package, program.name)?;
@@ -72,46 +76,67 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )?;
     }
     match &args.url {
-        Some(url) => krew(&out, &tool_archive, url)?,
+        Some(url) => krew(&out, &tools, url)?,
         None => eprintln!("no manifest for krew: --url says where the files will be"),
     }
     checksums(&out)
 }
 
-/// Each program by itself, and as an image.
-fn programs(out: &Path, tool: &Path) -> Result<()> {
+/// Where a program lies in the release. The tool goes into an archive of its own in the end.
+fn kept(out: &Path, name: &str, platform: Platform) -> PathBuf {
+    let platform = platform.name();
+    match name == TOOL {
+        true => out.join(format!("tool-{platform}")).join(name),
+        false => out.join(format!("{name}-{VERSION}-linux-{platform}")),
+    }
+}
+
+fn image(name: &str) -> String {
+    format!("{name}-{VERSION}.oci.tar")
+}
+
+/// Each program by itself, and as an image for all platforms.
+fn programs(out: &Path, platforms: &[Platform]) -> Result<()> {
     let target_dir =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     for program in &PROGRAMS {
-        let files = images::released(program, &target_dir)?;
-        let (name, built, _) = &files[0];
-        let platform = oci::architecture();
-        let kept = match *name == TOOL {
-            true => tool.join(name),
-            false => out.join(format!("{name}-{VERSION}-linux-{platform}")),
-        };
-        fs::copy(built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
-        let image = out.join(format!("{name}-{VERSION}-linux-{platform}.oci.tar"));
-        let digest = oci::write(&image, &format!("{name}:{VERSION}"), &files)?;
+        let files = built(program, platforms, &target_dir)?;
+        for (platform, files) in &files {
+            let (name, built, _) = &files[0];
+            let kept = kept(out, name, *platform);
+            let folder = kept.parent().context("it lies in a folder")?;
+            fs::create_dir_all(folder)?;
+            fs::copy(built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
+            platform.assert_runs(&kept, VERSION)?;
+        }
+        let name = program.name;
+        let digest = oci::write(&out.join(image(name)), &format!("{name}:{VERSION}"), &files)?;
         println!("{name}:{VERSION}  {digest}");
     }
     Ok(())
 }
 
+fn built(
+    program: &Program,
+    platforms: &[Platform],
+    target_dir: &Path,
+) -> Result<Vec<(Platform, oci::Files)>> {
+    let of = |platform: &Platform| {
+        let files = images::released(program, *platform, target_dir)?;
+        Ok((*platform, files))
+    };
+    platforms.iter().map(of).collect()
+}
+
 /// Builds everything in a directory that has nothing yet, and compares.
-fn assert_same_again(out: &Path) -> Result<()> {
+fn assert_same_again(out: &Path, platforms: &[Platform]) -> Result<()> {
     let again = out.join("again");
     for program in &PROGRAMS {
-        let files = images::released(program, &again)?;
-        let image = again.join("image.tar");
-        oci::write(&image, &format!("{}:{VERSION}", program.name), &files)?;
-        let name = format!(
-            "{}-{VERSION}-linux-{}.oci.tar",
-            program.name,
-            oci::architecture()
-        );
+        let (name, copy) = (program.name, again.join("image.tar"));
+        let files = built(program, platforms, &again)?;
+        oci::write(&copy, &format!("{name}:{VERSION}"), &files)?;
         ensure!(
-            digest(&image)? == digest(&out.join(&name))?,
+            digest(&copy)? == digest(&out.join(image(name)))?,
             "a second build of {name} differs from the first"
         );
         println!("{name}: a second build is the same");
@@ -119,18 +144,36 @@ fn assert_same_again(out: &Path) -> Result<()> {
     fs::remove_dir_all(again).context("cannot remove the second build")
 }
 
-/// What goes with the tool: its licence, completions and manual pages, which it writes itself.
-fn extras(tool: &Path) -> Result<()> {
-    let program = tool.join(TOOL);
+/// The tool with what goes with it, packed for each platform; the names of the archives.
+fn pack_tools(out: &Path, platforms: &[Platform]) -> Result<Vec<(Platform, String)>> {
+    let here = kept(out, TOOL, Platform::here()?);
+    let mut archives = Vec::new();
+    let folder = |platform: Platform| format!("tool-{}", platform.name());
+    for platform in platforms {
+        let tool = out.join(folder(*platform));
+        extras(&here, &tool)?;
+        let archive = format!("muster-{VERSION}-linux-{}.tar.gz", platform.name());
+        let renamed = format!("--transform=s,^{},muster,", folder(*platform));
+        pack(&out.join(&archive), out, &folder(*platform), &[&renamed])?;
+        archives.push((*platform, archive));
+    }
+    for platform in platforms {
+        fs::remove_dir_all(out.join(folder(*platform)))?;
+    }
+    Ok(archives)
+}
+
+/// What goes with the tool: its licence, completions and manual pages, which this program writes.
+fn extras(program: &Path, tool: &Path) -> Result<()> {
     let completions = tool.join("completions");
     fs::create_dir(&completions)?;
     for shell in SHELLS {
-        let script = command::output(Command::new(&program).args(["completion", shell]))?;
+        let script = command::output(Command::new(program).args(["completion", shell]))?;
         fs::write(completions.join(format!("muster.{shell}")), script + "\n")?;
     }
     let pages = tool.join("man");
     fs::create_dir(&pages)?;
-    command::output(Command::new(&program).arg("man").arg(&pages))?;
+    command::output(Command::new(program).arg("man").arg(&pages))?;
     fs::copy(root().join("LICENSE"), tool.join("LICENSE"))?;
     Ok(())
 }
@@ -152,7 +195,13 @@ fn manifests(out: &Path) -> Result<()> {
         "--exclude=kustomization.yaml",
         "--exclude=definition",
     ];
-    pack(&chart, &deploy.join("chart"), "muster", &only_files)
+    pack(&chart, &deploy.join("chart"), "muster", &only_files)?;
+    let about = fs::read_to_string(deploy.join("chart/muster/Chart.yaml"))?;
+    let about = serde_saphyr::from_str(&about).context("cannot read Chart.yaml")?;
+    let image = out.join(format!("muster-chart-{VERSION}.oci.tar"));
+    let digest = oci::write_chart(&image, &format!("muster:{VERSION}"), &about, &chart)?;
+    println!("chart muster:{VERSION}  {digest}");
+    Ok(())
 }
 
 /// Packs a folder of a directory.
@@ -172,10 +221,9 @@ fn pack(archive: &Path, directory: &Path, folder: &str, words: &[&str]) -> Resul
 }
 
 /// `kubectl mpi`, for https://krew.sigs.k8s.io.
-fn krew(out: &Path, archive: &str, url: &str) -> Result<()> {
-    let (platform, sha256) = (oci::architecture(), digest(&out.join(archive))?);
+fn krew(out: &Path, archives: &[(Platform, String)], url: &str) -> Result<()> {
     let url = url.trim_end_matches('/');
-    let text = format!(
+    let mut text = format!(
         "apiVersion: krew.googlecontainertools.github.com/v1alpha2
 kind: Plugin
 metadata:
@@ -188,7 +236,12 @@ spec:
     waits or how it failed. Checks files before they are submitted. Needs muster, or another operator of MPIJobs,
     in the cluster.
   platforms:
-    - selector:
+"
+    );
+    for (platform, archive) in archives {
+        let (platform, sha256) = (platform.name(), digest(&out.join(archive))?);
+        text.push_str(&format!(
+            "    - selector:
         matchLabels:
           os: linux
           arch: {platform}
@@ -201,7 +254,8 @@ spec:
           to: .
       bin: kubectl-mpi
 "
-    );
+        ));
+    }
     fs::write(out.join("mpi.yaml"), text).context("cannot write the manifest for krew")
 }
 

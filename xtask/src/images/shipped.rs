@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::archive::{self, Config};
+use crate::platform::Platform;
 use crate::{cache, command, root};
 
 pub(crate) const USER: &str = "65532:65532";
@@ -69,7 +70,7 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     }
     let cached = format!("image-{}", program.package);
     cache::keyed(&cached, &inputs, |directory| {
-        let built = build(program, &target_dir(), directory)?;
+        let built = build(program, Platform::here()?, &target_dir(), directory)?;
         let size = fs::metadata(&built)?.len() as f64 / 1e6;
         eprintln!("{name}: {size:.1} MB, static");
         let kept = directory.join(name);
@@ -86,11 +87,12 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
 }
 
 /// The files of the program's image, the program first: path in the image, file on this machine, mode.
-pub(super) fn released(
+pub(crate) fn released(
     program: &Program,
+    platform: Platform,
     target_dir: &Path,
 ) -> Result<Vec<(String, PathBuf, u32)>> {
-    let built = build(program, target_dir, &std::env::temp_dir())?;
+    let built = build(program, platform, target_dir, &std::env::temp_dir())?;
     let others = present(program).into_iter();
     let others = others.map(|file| (file.trim_start_matches('/').to_owned(), file.into(), 0o644));
     Ok([(program.name.to_owned(), built, 0o755)]
@@ -143,12 +145,20 @@ fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-fn build(program: &Program, directory: &Path, scratch: &Path) -> Result<PathBuf> {
+fn build(
+    program: &Program,
+    platform: Platform,
+    directory: &Path,
+    scratch: &Path,
+) -> Result<PathBuf> {
     let name = program.name;
-    eprintln!("building {name}: a few minutes, unless it is nearly the same as last time");
+    eprintln!(
+        "building {name} for {}: a few minutes, unless it is nearly the same as last time",
+        platform.name()
+    );
     // Named explicitly, because only then do the flags not reach build scripts and macros, which
     // cannot be linked statically.
-    let target = format!("{ARCH}-unknown-linux-gnu");
+    let target = platform.target();
     command::run(
         command::cargo("build")
             .args(["--quiet", "--locked"])
@@ -156,10 +166,21 @@ fn build(program: &Program, directory: &Path, scratch: &Path) -> Result<PathBuf>
             .args(["--package", program.package, "--bin", name])
             .args(["--target", &target, "--target-dir"])
             .arg(directory)
-            .env("RUSTFLAGS", STATIC)
+            .env("CARGO_ENCODED_RUSTFLAGS", flags()?)
+            .envs(platform.build_environment()?)
             .env("TMPDIR", scratch),
     )?;
     Ok(directory.join(target).join(program.profile).join(name))
+}
+
+/// For rustc. Programs name the sources of what they link, in messages of panics: without the home directory of
+/// whoever builds them, they are the same everywhere.
+fn flags() -> Result<String> {
+    let home = std::env::home_dir().context("nobody's home: HOME is not set")?;
+    let home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let remap = format!("--remap-path-prefix={}=/cargo", home.display());
+    let flags = STATIC.split(' ').chain([remap.as_str()]);
+    Ok(flags.collect::<Vec<_>>().join("\x1f"))
 }
 
 #[cfg(test)]
@@ -182,7 +203,7 @@ mod tests {
             package,
             profile,
             ..
-        } in [OPERATOR, AGENT]
+        } in PROGRAMS
         {
             let path = root().join(format!("deploy/images/{name}/Dockerfile"));
             let text = fs::read_to_string(path)?;

@@ -1,22 +1,25 @@
 //! The bill of materials of a program, in CycloneDX: every crate that is linked into it, with version, licence and
-//! checksum. Decides what counts as linked: what cargo resolves for the program on this platform, without what only
-//! builds or tests it. The same sources give the same bytes: it has no date and no serial number.
+//! checksum. Decides what counts as linked: what cargo resolves for the program on the platforms that it ships for,
+//! without what only builds or tests it. The same sources give the same bytes: it has no date and no serial number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use crate::command::{self, cargo};
+use crate::platform::Platform;
 use crate::root;
 
 /// The bill of one of our packages, whose program has this name.
 pub(super) fn of(package: &str, program: &str) -> Result<String> {
     let mut metadata = cargo("metadata");
     metadata.args(["--format-version=1", "--locked"]);
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    metadata.arg(format!("--filter-platform={platform}"));
+    for platform in Platform::value_variants() {
+        metadata.arg(format!("--filter-platform={}", platform.target()));
+    }
     let metadata = command::output(&mut metadata)?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is no JSON")?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).context("cannot read Cargo.lock")?;
