@@ -158,6 +158,9 @@ pub(crate) struct LintArgs {
     /// json: findings as data on stdout
     #[arg(short, long, value_parser = ["json"])]
     pub(crate) output: Option<String>,
+    /// Exit with 1 for warnings, too
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,12 @@
 //! Jobs of Kubeflow's first two versions, written anew as `kubeflow.org/v1`. Decides which field becomes which,
 //! and what a person must be told; must not know where the text comes from or goes to.
 
+use planner::text;
 use quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use crate::manifest;
+use crate::schema::{self, Schema};
 
 const GROUP: &str = "kubeflow.org";
 const NEW: &str = "kubeflow.org/v1";
@@ -12,6 +14,9 @@ const NEW: &str = "kubeflow.org/v1";
 const GPU: &str = "nvidia.com/gpu";
 /// The old operator's own default, which a flag of it could change.
 const PER_NODE: u64 = 8;
+/// More fields in wrong places are not named, and no more of a field's name.
+const UNKNOWN_MAX: usize = 20;
+const KEY_BYTES_MAX: usize = 60;
 /// What only the API server writes.
 const OF_THE_SERVER: [&str; 6] = [
     "creationTimestamp",
@@ -65,13 +70,18 @@ pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
     }
     into_run_policy(spec)?;
     if let Some(roles) = spec.get_mut("mpiReplicaSpecs") {
+        let mut unknown = Vec::new();
         for (role, replicas) in object_at("spec.mpiReplicaSpecs", roles)? {
-            let replicas = object_at(&format!("spec.mpiReplicaSpecs.{role}"), replicas)?;
-            replicas
-                .get_mut("template")
-                .into_iter()
-                .for_each(forget_server);
+            let path = format!("spec.mpiReplicaSpecs.{role}");
+            if let Some(template) = object_at(&path, replicas)?.get_mut("template") {
+                forget_server(template);
+                if let Some(schema) = template_schema(role) {
+                    let path = format!("{path}.template");
+                    leave_out_unknown(template, schema, &path, &mut unknown);
+                }
+            }
         }
+        notes.extend(left_out(&unknown));
     }
     forget_server(&mut object);
     Ok(Converted { object, notes })
@@ -81,6 +91,55 @@ pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
 fn object_at<'v>(path: &str, value: &'v mut Value) -> Result<&'v mut Map<String, Value>, String> {
     let fields = value.as_object_mut();
     fields.ok_or_else(|| format!("{path} must be an object"))
+}
+
+fn template_schema(role: &str) -> Option<Schema> {
+    let new = NEW.split_once('/');
+    let job = new.and_then(|(group, version)| schema::of(group, version, "MPIJob"));
+    let path = ["spec", "mpiReplicaSpecs", role, "template"];
+    path.into_iter().try_fold(job?, Schema::below)
+}
+
+/// The old API server stored what was in the wrong place, and the old operator ignored it. Today's refuses it.
+fn leave_out_unknown(value: &mut Value, schema: Schema, path: &str, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if !schema.takes_anything() => fields.retain(|key, below| {
+            let path = format!("{path}.{}", shown(key));
+            let known = schema.below(key);
+            match known {
+                Some(schema) => leave_out_unknown(below, schema, &path, unknown),
+                None => unknown.push(path),
+            }
+            known.is_some()
+        }),
+        Value::Array(items) => {
+            let Some(schema) = schema.element() else {
+                return;
+            };
+            for (index, item) in items.iter_mut().enumerate() {
+                leave_out_unknown(item, schema, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What a person is told of it.
+fn left_out(unknown: &[String]) -> Option<String> {
+    let named = unknown.len().min(UNKNOWN_MAX);
+    let more = match unknown.len() - named {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names = unknown[..named].join(", ");
+    (named > 0).then(|| {
+        format!("left out, because it is in no place where an operator ever looked: {names}{more}")
+    })
+}
+
+/// A key in characters that may be shown, and not too many of them.
+fn shown(key: &str) -> String {
+    text::truncated(&text::printable(key), KEY_BYTES_MAX)
 }
 
 /// Leaves out what came from an API server.
@@ -254,6 +313,20 @@ status: {launcherStatus: Succeeded}
             notes.iter().any(|note| note.contains("launcherOnMaster")),
             "{notes:?}"
         );
+    }
+
+    #[test]
+    fn m11_what_the_old_operator_ignored_is_left_out_and_named() {
+        let old = FIRST.replace("containers:", "imagePullPolicy: Always\n      containers:");
+        let old = old.replace("image: img,", "image: img, colour: blue,");
+        let Converted { object, notes } = converted(&old);
+        let text = object.to_string();
+        assert!(!text.contains("Always") && !text.contains("blue"), "{text}");
+        let worker = "spec.mpiReplicaSpecs.Worker.template.spec";
+        for path in ["imagePullPolicy", "containers[0].colour"] {
+            let path = format!("{worker}.{path}");
+            assert!(notes.iter().any(|note| note.contains(&path)), "{notes:?}");
+        }
     }
 
     #[test]

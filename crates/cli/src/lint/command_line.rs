@@ -238,9 +238,10 @@ fn too_many(document: &Document, job: &Job, asked: &Asked, hosts: u64, slots: u6
     if job.launcher.host.is_none() && ranks <= (hosts + 1) * slots {
         finding.advice += "; runLauncherAsWorker: true if ranks shall run in the launcher too";
     }
+    // The job would be accepted, and only its program knows what its command line means.
+    finding.severity = Severity::Warning;
     // Hydra starts more ranks than slots without an error: slow, but not wrong.
     if !job.mpi.refuses_oversubscription() {
-        finding.severity = Severity::Warning;
         finding.reason = "Oversubscribed";
     }
     if asked.in_script {

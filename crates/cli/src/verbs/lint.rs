@@ -16,9 +16,6 @@ pub(crate) fn run(args: &LintArgs) -> Result<u8> {
     } else {
         out::data(&lint::as_text(&manifest, &findings));
     }
-    Ok(if lint::has_errors(&findings) {
-        exit::FAILED
-    } else {
-        0
-    })
+    let fails = lint::has_errors(&findings) || (args.strict && !findings.is_empty());
+    Ok(if fails { exit::FAILED } else { 0 })
 }

@@ -42,6 +42,27 @@ fn an_unknown_field() {
 }
 
 #[test]
+fn a_warning_fails_a_strict_lint_alone() {
+    let world = World::new("strict");
+    let twice = "spec:\n  slotsPerWorker: 1\n  slots";
+    let file = world.file(
+        "job.yaml",
+        &hello(2, 1, "true").replace("spec:\n  slots", twice),
+    );
+    let lint = world.run(&["lint", &file]);
+    assert_eq!(lint.code, 0, "{}", lint.stdout);
+    assert!(
+        lint.stdout.contains("warning[DuplicateKey]"),
+        "{}",
+        lint.stdout
+    );
+    assert_eq!(world.run(&["lint", "--strict", &file]).code, 1);
+    let good = world.file("good.yaml", &hello(2, 1, "true"));
+    let lint = world.run(&["lint", "--strict", &good]);
+    assert_eq!(lint.code, 0, "{}", lint.stdout);
+}
+
+#[test]
 fn a_field_of_another_dialect() {
     let text =
         hello(2, 1, "true").replace("spec:\n  slots", "spec:\n  worker: {replicas: 2}\n  slots");
@@ -54,9 +75,24 @@ fn a_field_of_another_dialect() {
 
 #[test]
 fn more_ranks_than_slots() {
-    let said = refused("slots", &hello(2, 1, "true").replace("'2'", "'16'"));
-    assert!(said.contains("error[NotEnoughSlots]"), "{said}");
-    assert!(said.contains("  do: "), "{said}");
+    let world = World::new("slots");
+    let file = world.file("job.yaml", &hello(2, 1, "true").replace("'2'", "'16'"));
+    let lint = world.run(&["lint", &file]);
+    // The API server and every operator would accept it.
+    assert_eq!(lint.code, 0, "{}", lint.stdout);
+    assert!(
+        lint.stdout.contains("warning[NotEnoughSlots]"),
+        "{}",
+        lint.stdout
+    );
+    assert!(lint.stdout.contains("  do: "), "{}", lint.stdout);
+    let run = world.run(&["run", &file]);
+    assert!(
+        run.stderr.contains("warning[NotEnoughSlots]"),
+        "{}",
+        run.stderr
+    );
+    assert_ne!(run.code, 0, "{}", run.stderr);
 }
 
 #[test]
