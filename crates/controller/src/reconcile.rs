@@ -200,6 +200,9 @@ async fn turn(
     }
     match (dialect.lower)(&whole) {
         Err(errors) => {
+            let invalid = Now::invalid(dialect.name);
+            let jobs = &context.metrics.jobs;
+            jobs.show(&context.memory, job.uid(), invalid);
             let (finding, now) = (Finding::Invalid(&errors), context.now());
             let outcome = report(context, dialect, job, &whole, &finding, now);
             Ok((outcome.await?, None)) // client

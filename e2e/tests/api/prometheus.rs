@@ -15,17 +15,21 @@ use super::fixture::new_fixture;
 
 const PHASES: [&str; 5] = ["queue", "schedule", "start", "gate", "run"];
 
-/// The account of a Prometheus, as docs/reference/metrics.md makes it, and a token of it.
+const PAGE: &str = "docs/reference/metrics.md";
+const BIND: &str = "kubectl create clusterrolebinding ";
+
+/// The account of a Prometheus that has its right by the page's command, and a token of it.
 fn reader(fixture: &ApiFixture) -> Result<String> {
     let namespace = &fixture.namespace;
     let token = account(&fixture.api, namespace, "prometheus")?;
-    fixture.cluster.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        &format!("prometheus-reads-{namespace}"),
-        "--clusterrole=muster-metrics-reader",
-        &format!("--serviceaccount={namespace}:prometheus"),
-    ])?;
+    let page = fs::read_to_string(repository().join(PAGE))?;
+    let command = page.lines().find(|line| line.starts_with(BIND));
+    let command = command.with_context(|| format!("{PAGE} does not say how"))?;
+    let command = command
+        .replace("prometheus-reads-muster", &format!("reads-{namespace}"))
+        .replace("monitoring:", &format!("{namespace}:"));
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    fixture.cluster.kubectl(&words)?;
     Ok(token)
 }
 

@@ -93,6 +93,17 @@ pub(crate) struct Now {
 }
 
 impl Now {
+    /// A job of this dialect is not valid.
+    pub(crate) fn invalid(dialect: &'static str) -> Self {
+        Self {
+            dialect,
+            state: Reason::Invalid.as_str(),
+            reason: Some(Reason::Invalid),
+            wanted: 0,
+            ready: 0,
+        }
+    }
+
     /// A job of this dialect has this status.
     pub(crate) fn new(dialect: &'static str, status: &Status) -> Self {
         let waits = |reason: &Reason| reason.stage() != Stage::Ended;
@@ -144,7 +155,11 @@ impl Jobs {
             "Information about MPI jobs",
             &self.info,
         );
-        names.add("muster_jobs", "Jobs, by their phase", &self.states);
+        names.add(
+            "muster_jobs",
+            "Jobs, by their phase; Invalid ones have none",
+            &self.states,
+        );
         names.add(
             "muster_jobs_waiting",
             "Jobs that do not get on now, by the reason in their status",
