@@ -63,7 +63,7 @@ fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentRepor
     let mut attempts = Attempts::new(Policy::of_environment());
     // A launcher whose pod was lost may have left a program that runs.
     if attempts.may_follow() {
-        match way_for_another(&attempts, launcher.signals, &new_mark()) {
+        match way_of(fresh_lists::inherited(&new_mark(), launcher.signals)) {
             Way::Clear(workers) => asked = workers,
             Way::Stopped(stopped) => return printed(stopped),
             Way::Blocked(why) => return printed(cannot_begin(&why, asked)),
@@ -111,7 +111,10 @@ enum Way {
 /// again.
 fn way_for_another(attempts: &Attempts, signals: &Signals, mark: &str) -> Way {
     let way = match end_all(|| below_this_process(|_| false), settings::grace()) {
-        true => passed_gate(attempts, signals, mark),
+        true => {
+            let is_replaced = attempts.waits_for_replacements();
+            way_of(fresh_lists::after(mark, is_replaced, signals))
+        }
         false => Way::Blocked("a process of the launcher does not end".to_owned()),
     };
     // It may have come while nobody looked.
@@ -123,8 +126,8 @@ fn way_for_another(attempts: &Attempts, signals: &Signals, mark: &str) -> Way {
     }
 }
 
-fn passed_gate(attempts: &Attempts, signals: &Signals, mark: &str) -> Way {
-    match fresh_lists::after(mark, attempts.waits_for_replacements(), signals) {
+fn way_of(start: Result<Start>) -> Way {
+    match start {
         Ok(Start::Workers(workers)) => Way::Clear(workers),
         Ok(Start::Never(report)) => Way::Blocked(report.message),
         Ok(Start::Stopped(report)) => Way::Stopped(report),

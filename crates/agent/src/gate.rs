@@ -94,7 +94,7 @@ pub(crate) enum End {
 pub(crate) struct Patience {
     /// To be there: one that was lost may be replaced.
     pub(crate) absent: Duration,
-    /// To end what is left, once they answer.
+    /// To end what is left, each from when it first answers that.
     pub(crate) busy: Duration,
 }
 
@@ -126,7 +126,7 @@ impl Wait {
     /// Until nothing is left on any worker of the attempt with this mark, either.
     pub(crate) fn after(mark: &str, patience: Patience, progress: Progress) -> Result<Self> {
         let probe = Probe::After(Client::new()?, mark.to_owned());
-        let mut wait = Self::with(probe, Some(patience.absent.max(patience.busy)), progress)?;
+        let mut wait = Self::with(probe, Some(patience.absent), progress)?;
         wait.busy_patience = Some(patience.busy);
         Ok(wait)
     }
@@ -180,8 +180,11 @@ impl Wait {
                 return Ok(End::AllAnswered(self.workers.answered()));
             }
             let is_late = self.patience.is_some_and(|all| self.begun.elapsed() >= all);
-            let is_busy = |patience| self.workers.is_busy_for(patience);
-            if is_late || self.busy_patience.is_some_and(is_busy) {
+            let is_over = match self.busy_patience {
+                None => is_late,
+                Some(busy) => (is_late && !self.is_busy()) || self.workers.is_busy_for(busy),
+            };
+            if is_over {
                 return Ok(End::Deadline);
             }
             if let Some(line) = self.reason_to_let_go() {
@@ -195,6 +198,11 @@ impl Wait {
                 return Ok(End::Signal(signal));
             }
         }
+    }
+
+    /// A worker has not ended yet what is left there.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.workers.is_busy_for(Duration::ZERO)
     }
 
     fn reason_to_let_go(&self) -> Option<String> {

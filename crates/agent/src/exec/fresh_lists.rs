@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// scheduled again, and its image pulled.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(900);
 
+/// Workers that are there answer within this time.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 /// What becomes of the command.
 pub(super) enum Start {
     /// With so many workers, if that is known. A job that is scaled from now on changes nothing.
@@ -55,6 +58,24 @@ pub(super) fn after(mark: &str, is_replaced: bool, signals: &Signals) -> Result<
     };
     let patience = Patience { absent, busy };
     opened(Wait::after(mark, patience, Progress::of_exec())?, signals)
+}
+
+/// Waits until nothing is left of an earlier launcher on the workers that answer. An elastic program may begin
+/// before all of them are there, and nothing was left on a worker that is yet to come.
+pub(super) fn inherited(mark: &str, signals: &Signals) -> Result<Start> {
+    let patience = Patience {
+        absent: ANSWER_MAX,
+        busy: patience(),
+    };
+    let mut wait = Wait::after(mark, patience, Progress::of_exec())?;
+    Ok(match wait.until_open(Some(signals))? {
+        End::Signal(signal) => Start::Stopped(stopped(signal, wait.asked())),
+        End::Deadline if wait.is_busy() => {
+            let exit = exit_code::WORKER_LOST;
+            Start::Never(wait.given_up(RunVerdict::WorkerUnreachable, exit))
+        }
+        _ => Start::Workers(wait.asked()),
+    })
 }
 
 fn patience() -> Duration {
