@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(or $(MUSTER_CACHE),$(HOME)/.cache/muster)/target
 help:
 	@echo 'make demo            two MPI jobs on this machine: neither root nor a cluster is needed'
 	@echo 'make test            everything that must hold before a change lands, real Kubernetes included'
-	@echo 'make test-all        the same, and the slow tests: jobs of 1,000 workers, Kueue, Volcano, bad weather'
+	@echo 'make test-all        the same, and the slow tests: jobs of 1,000 workers, Kueue, Volcano, an hour of bad weather'
 	@echo 'make demo-cluster    an MPI job on a real Kubernetes cluster of this machine'
 	@echo 'make clean           remove what cargo built; caches outside the repository stay'
 
