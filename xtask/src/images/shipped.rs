@@ -14,6 +14,8 @@ use crate::{cache, command, root};
 
 pub(crate) const USER: &str = "65532:65532";
 const STATIC: &str = "-C target-feature=+crt-static";
+/// What programs call the directory of cargo's registry.
+const REGISTRY: &str = "/cargo";
 
 /// A program that is shipped as an image.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     };
     let mut inputs = vec![
         reference.as_bytes().to_owned(),
-        format!("{config:?} {ARCH} {STATIC} {program:?}").into_bytes(),
+        format!("{config:?} {ARCH} {STATIC} {REGISTRY} {program:?}").into_bytes(),
     ];
     inputs.extend(sources(program)?);
     for file in present(program) {
@@ -178,7 +180,7 @@ fn build(
 fn flags() -> Result<String> {
     let home = std::env::home_dir().context("nobody's home: HOME is not set")?;
     let home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    let remap = format!("--remap-path-prefix={}=/cargo", home.display());
+    let remap = format!("--remap-path-prefix={}={REGISTRY}", home.display());
     let flags = STATIC.split(' ').chain([remap.as_str()]);
     Ok(flags.collect::<Vec<_>>().join("\x1f"))
 }
