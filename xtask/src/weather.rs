@@ -37,8 +37,8 @@ const CORE: [&str; 6] = [
     "recreate",
 ];
 /// Seeds that `make test` runs; `make test-all` runs others.
-const SCHEDULES: &str = "20000";
-const MORE_SCHEDULES: &str = "100000";
+const SCHEDULES: &str = "3000";
+const MORE_SCHEDULES: &str = "20000";
 
 /// What must hold after every change: every single fault of the core scenarios, and random ones.
 pub(crate) fn checks() -> Vec<Command> {
