@@ -357,6 +357,12 @@ mod tests {
             Frame::Start(b" orted -mca ess \"env\"".to_vec()),
             Frame::Over("5f".into()),
             Frame::Clear,
+            Frame::Tell {
+                signal: 10,
+                attempt: "5f".into(),
+            },
+            Frame::Told,
+            Frame::Leaving,
             Frame::Stdin(vec![0; DATA_BYTES_MAX]),
             Frame::StdinEnd,
             Frame::Stdout(b"out".to_vec()),
@@ -426,7 +432,7 @@ mod tests {
 
     #[test]
     fn malformed_bodies_are_refused() {
-        let cases: [(&[u8], FrameError); 13] = [
+        let cases: [(&[u8], FrameError); 17] = [
             (&[0], FrameError::Kind(0)),
             (&[200, 1], FrameError::Kind(200)),
             (&[START], FrameError::Body(START)),
@@ -440,6 +446,10 @@ mod tests {
             (&[RANK_COUNT, 1], FrameError::Body(RANK_COUNT)),
             (&[OVER], FrameError::Body(OVER)),
             (&[CLEAR, 1], FrameError::Body(CLEAR)),
+            (&[TELL, 10], FrameError::Body(TELL)),
+            (&[TELL, 0, b'a'], FrameError::Body(TELL)),
+            (&[TOLD, 1], FrameError::Body(TOLD)),
+            (&[LEAVING, 1], FrameError::Body(LEAVING)),
         ];
         for (body, error) in cases {
             let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();

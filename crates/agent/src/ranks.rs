@@ -222,8 +222,8 @@ impl RankWatch {
 
 /// Whom a signal is for that is to stop ranks in good order: of each rank, the processes that handle it, or all
 /// of them if none does. A shell that waits for the program would only die of it. Where no process is a rank,
-/// all of them count as one.
-pub(crate) fn stopped_by(processes: Vec<Process>, signal: i32) -> Vec<Process> {
+/// `or_all` counts all of them as one.
+pub(crate) fn stopped_by(processes: Vec<Process>, signal: i32, or_all: bool) -> Vec<Process> {
     let of = |process: &Process| {
         let environment = process.environment();
         let identity = Identity::of(|name| value_in(&environment, name).map(<[u8]>::to_vec))?;
@@ -234,7 +234,7 @@ pub(crate) fn stopped_by(processes: Vec<Process>, signal: i32) -> Vec<Process> {
         by_rank.entry(of(&process)).or_default().push(process);
     }
     let has_ranks = by_rank.keys().any(Option::is_some);
-    by_rank.retain(|rank, _| rank.is_some() || !has_ranks);
+    by_rank.retain(|rank, _| rank.is_some() || (or_all && !has_ranks));
     let targets = by_rank.into_values().flat_map(|members| {
         let handles = |member: &&Process| member.handles(signal) && !member.runs_our_program();
         let handlers: Vec<Process> = members.iter().filter(handles).copied().collect();

@@ -238,8 +238,8 @@ impl Applier<'_> {
                 }
                 Err(error) => error,
             };
-            if error.may_have_acted() {
-                // It was known to be gone, maybe, and may be there now.
+            if error.may_have_acted() && self.lookup.known_key() == KeySecret::Gone {
+                // It may be there now.
                 self.lookup.know_key(KeySecret::Unknown);
             }
             match write_policy::after_create(kind, &error, tries) {

@@ -45,7 +45,6 @@ pub(crate) async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Option<Duration>, Error> {
     context.memory.begin(stored.uid());
-    context.queue.leave(&stored.key());
     let too_often = |memory: &mut JobMemory| memory.restraint.wait();
     if let Some(wait) = context.memory.with(stored.uid(), too_often) {
         return Ok(Some(wait));
@@ -64,6 +63,7 @@ pub(crate) async fn reconcile(
     if reading.as_ref().is_some_and(Option::is_none) {
         return Ok(Some(SOON));
     }
+    context.queue.leave(&stored.key());
     let start = Instant::now();
     let job = Arc::clone(&stored);
     let work = async {
@@ -143,6 +143,8 @@ async fn report_held(
             retry_at: now + UNLISTED_RETRY,
         });
         let status = planner::plan(&observed).status;
+        let (jobs, now_shown) = (&context.metrics.jobs, Now::new(dialect.name, &status));
+        jobs.show(&context.memory, stored.uid(), now_shown);
         let finding = match recorded.seen {
             true => Finding::Unseen(&status),
             false => Finding::Planned(&status),

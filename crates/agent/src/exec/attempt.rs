@@ -161,7 +161,10 @@ impl<'s> Attempt<'s> {
         };
         if self.leave.is_none() && self.stopped.is_none() {
             let workers = self.census.leaving();
-            self.leave = (!workers.is_empty()).then(|| Leave::begin(workers, policy, &self.mark));
+            self.leave = (!workers.is_empty()).then(|| {
+                let own = self.tree.members();
+                Leave::begin(workers, policy, &self.mark, own)
+            });
         }
     }
 
@@ -254,9 +257,13 @@ impl<'s> Attempt<'s> {
             }
             let is_first = self.stopped.is_none();
             self.stopped.get_or_insert(number);
-            // Where ranks are told in another way, the launcher ends when they have.
-            if let Some(policy) = self.stop_policy.filter(|_| is_first) {
-                self.stop_until = Some(policy.tell_ranks(&self.mark));
+            self.look();
+            // Where ranks are told in another way, the launcher ends when they have. A program must not be
+            // told twice: it may be writing a checkpoint.
+            if let Some(policy) = self.stop_policy.filter(|_| is_first && self.census.runs()) {
+                let told = self.leave.as_ref().map(|leave| leave.until);
+                let tell = || policy.tell_ranks(&self.mark, self.tree.members());
+                self.stop_until = Some(told.unwrap_or_else(tell));
                 continue;
             }
             let patience = settings::seconds(env::GRACE).unwrap_or(STOP_PATIENCE);

@@ -90,6 +90,12 @@ impl Census {
         Some(Trouble::Vanished { host, rank })
     }
 
+    /// A part of the program runs on a worker.
+    pub(super) fn runs(&self) -> bool {
+        let mut records = self.records.iter();
+        records.any(|record| record.state == State::Started)
+    }
+
     /// Workers that were told to end while they run a part of the program.
     pub(super) fn leaving(&self) -> Vec<String> {
         let leaving = self.records.iter().filter(|record| {

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
+use rustix::process::Signal;
 
-use crate::{gate, settings};
+use crate::tree::Process;
+use crate::{gate, ranks, settings};
 
 /// How long the workers are called; who does not answer by then has lost its ranks anyway.
 const CALL_MAX: Duration = Duration::from_secs(5);
@@ -26,8 +28,15 @@ impl StopPolicy {
         Some(Self { signal, grace })
     }
 
-    /// Tells all ranks of the attempt with this mark. Returns by when they must have ended.
-    pub(super) fn tell_ranks(self, mark: &str) -> Instant {
+    /// Tells all ranks of the attempt with this mark, and those among these processes of the launcher's pod.
+    /// Returns by when they must have ended.
+    pub(super) fn tell_ranks(self, mark: &str, own: Vec<Process>) -> Instant {
+        let number = self.signal.into();
+        if let Some(signal) = Signal::from_named_raw(number) {
+            for rank in ranks::stopped_by(own, number, false) {
+                rank.signal(signal);
+            }
+        }
         let (signal, mark) = (self.signal, mark.to_owned());
         // Meanwhile the launcher is watched. Without a thread, the ranks are told nothing and are ended.
         let telling = std::thread::Builder::new()
@@ -50,12 +59,17 @@ pub(super) struct Leave {
 
 impl Leave {
     /// Tells the program to stop.
-    pub(super) fn begin(workers: Vec<String>, policy: StopPolicy, mark: &str) -> Self {
+    pub(super) fn begin(
+        workers: Vec<String>,
+        policy: StopPolicy,
+        mark: &str,
+        own: Vec<Process>,
+    ) -> Self {
         let leave = Self {
             workers,
             policy,
             begun: Instant::now(),
-            until: policy.tell_ranks(mark),
+            until: policy.tell_ranks(mark, own),
         };
         eprintln!(
             "muster-agent: {}; the ranks get signal {} and have {} s to end",
@@ -86,12 +100,12 @@ impl Leave {
 
     fn cause(&self) -> String {
         match self.workers.as_slice() {
-            [worker] => format!("worker {worker} has to leave its node"),
+            [worker] => format!("worker {worker} was told to end"),
             [first, others @ ..] => {
                 let count = others.len();
-                format!("worker {first} and {count} others have to leave their nodes")
+                format!("worker {first} and {count} others were told to end")
             }
-            [] => "a worker has to leave its node".to_owned(),
+            [] => "a worker was told to end".to_owned(),
         }
     }
 }

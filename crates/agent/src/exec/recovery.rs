@@ -10,6 +10,9 @@ use contract::env;
 
 use crate::settings;
 
+/// After an attempt of this length, a worker that leaves uses up no restart, whatever ended the attempt before.
+const FREE_MIN: Duration = Duration::from_secs(60);
+
 /// What the job asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
@@ -114,16 +117,18 @@ impl Attempts {
         let policy = self.policy.as_ref()?;
         let reason = report.restart_reason()?;
         let before = policy.spent(self.spent, lasted);
-        // Nobody is to blame for a worker that has to leave.
         let is_planned = report.verdict == RunVerdict::WorkerLeft;
+        // Nobody is to blame for a worker that has to leave, unless the program makes it leave at once.
+        let before_last = self.earlier.back().map(|attempt| attempt.reason);
+        let is_free = is_planned && (lasted >= FREE_MIN || before_last != Some(reason));
         let may_follow = match is_planned {
-            true => self.waits_for_replacements(),
+            true => self.waits_for_replacements() && (is_free || before < policy.restarts),
             false => policy.on.contains(&reason) && before < policy.restarts,
         };
         if !may_follow {
             return None;
         }
-        let spent = before + u32::from(!is_planned);
+        let spent = before + u32::from(!is_free);
         Some(Restart {
             ended: EndedAttempt {
                 number: self.number,

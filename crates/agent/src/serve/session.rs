@@ -114,7 +114,7 @@ fn tell_ranks(shared: &Shared, mut stream: FrameStream, signal: u8, attempt: &st
     }
     let number = signal.into();
     if let Some(signal) = Signal::from_named_raw(number) {
-        for process in ranks::stopped_by(Shared::leftovers(shared.own), number) {
+        for process in ranks::stopped_by(Shared::leftovers(shared.own), number, true) {
             process.signal(signal);
         }
     }
@@ -169,7 +169,8 @@ impl<'s> Session<'s> {
             ranks,
             settled: false,
             finished: false,
-            announces_leave: request.attempt.is_some(),
+            announces_leave: request.attempt.is_some()
+                && settings::variable(env::STOP_GRACE).is_some(),
         };
         if let Some(stdin) = &session.child.stdin {
             // A pipe of our own: nobody else is surprised. If it fails, writes may wait.

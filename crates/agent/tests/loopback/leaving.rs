@@ -125,7 +125,7 @@ fn when_a_worker_leaves_the_program_stops_in_good_order_and_goes_on_elsewhere() 
         ]
     );
     let said = text(&output.stderr);
-    let told = "worker w1 has to leave its node; the ranks get signal 10 and have 30 s to end";
+    let told = "worker w1 was told to end; the ranks get signal 10 and have 30 s to end";
     assert!(said.contains(told), "{said}");
     // No restart was allowed, and none was used up.
     assert!(

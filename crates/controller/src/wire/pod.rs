@@ -278,7 +278,11 @@ impl IntoChild for Pod {
             begun,
             ready: status.conditions.iter().flatten().any(ready),
             deleting: metadata.deleting(),
-            ends_by: metadata.deletion().map(|(due, _)| due),
+            // One that was to go at once is held by a finalizer.
+            ends_by: metadata
+                .deletion()
+                .filter(|(_, grace)| *grace > 0)
+                .map(|(due, _)| due),
             stopped: stopped(&metadata, &status),
             created_at,
             scheduled_after: scheduled_at(&status).map(after),

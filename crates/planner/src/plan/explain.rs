@@ -37,7 +37,10 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         outcome: situation.outcome.clone(),
         ready: situation.ready,
         wanted: situation.wanted,
-        replacements: retry::count(observed),
+        replacements: match situation.outcome {
+            Some(_) => observed.recorded.replacements.clone(),
+            None => retry::count(observed),
+        },
         keys: identity::record(observed, situation.outcome.is_some()),
         gang: gang::found(observed),
         pods: notes(observed),

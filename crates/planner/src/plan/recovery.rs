@@ -1,10 +1,11 @@
-//! Policy: where a job asks for recovery, a worker that was lost is replaced alone, and its launcher goes on
-//! when the new one has answered. How often the program is started again is the launcher's business: it
+//! Policy: where a job asks for recovery, a worker that was lost while the launcher ran is replaced alone, and
+//! the launcher goes on when the new one has answered. How often the program is started again is the launcher's business: it
 //! keeps the budget and ends when that is used up, and then nobody is replaced any more.
 
 use contract::Reason;
 use jiff::{SignedDuration, Timestamp};
 
+use super::pods;
 use crate::action::Action;
 use crate::observed::{Observed, Pod};
 
@@ -15,7 +16,9 @@ const SILENCE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// The pod is a worker that has ended, and is to be replaced.
 pub(super) fn is_lost(observed: &Observed, pod: &Pod) -> bool {
-    is_replaceable(observed, pod) && pod.phase.is_over() && !pod.deleting
+    let ended = pod.phase.is_over() && !pod.deleting;
+    // A launcher that waits for its first workers has no budget, and would wait for ever.
+    ended && is_replaceable(observed, pod) && pods::running_launchers(observed) > 0
 }
 
 /// When a lost worker may be replaced.

@@ -10,7 +10,7 @@ use contract::files::{
 };
 use contract::labels::HOSTS_ANNOTATION;
 use contract::protocol::AGENT_PORT;
-use contract::{commands, env};
+use contract::{Reason, commands, env};
 use serde_json::{Map, Value, json};
 
 use super::pod::Draft;
@@ -32,7 +32,11 @@ const HOST_NETWORK_SSH_PATIENCE: &str = "10";
 /// Makes a worker serve, with a key of its own, and on a port of its own where it has one.
 pub(crate) fn serve(job: &Job, image: &str, secret: &str, worker: &WorkerWords, draft: &mut Draft) {
     draft.without_token();
-    if let Some(recovery) = &job.recovery {
+    let replaced = |recovery: &&Recovery| recovery.on.contains(&Reason::WorkerLost);
+    // An elastic program goes on with the others.
+    if let Some(recovery) = job.recovery.as_ref().filter(replaced)
+        && !job.elastic
+    {
         wait_for_stop(recovery, draft);
     }
     let (own, public) = (&worker.key_item, LAUNCHER_PUBLIC_KEY);
@@ -100,6 +104,11 @@ pub(crate) fn launch(
     }
     if let Some(recovery) = &job.recovery {
         restart_in_place(recovery, job.limits().startup_secs, draft);
+        if !job.elastic {
+            let signal = recovery.stop.signal.number;
+            draft.variable(env::STOP_SIGNAL, &signal.to_string());
+            wait_for_stop(recovery, draft);
+        }
     }
     let path = draft.main_container().get("terminationMessagePath");
     if let Some(path) = path.and_then(Value::as_str).map(str::to_owned) {
@@ -139,7 +148,7 @@ fn restart_in_place(recovery: &Recovery, startup_secs: Option<u64>, draft: &mut 
         restarts,
         on,
         reset_secs,
-        stop,
+        stop: _,
     } = recovery;
     let on: Vec<_> = on.iter().map(|reason| reason.as_str()).collect();
     draft.variable(env::RESTARTS, &restarts.to_string());
@@ -147,8 +156,6 @@ fn restart_in_place(recovery: &Recovery, startup_secs: Option<u64>, draft: &mut 
     if let Some(secs) = reset_secs {
         draft.variable(env::RESTART_RESET, &secs.to_string());
     }
-    draft.variable(env::STOP_SIGNAL, &stop.signal.number.to_string());
-    wait_for_stop(recovery, draft);
     // Whoever limits the first start means the others, too.
     if let Some(secs) = startup_secs {
         draft.variable(env::REPLACEMENT_TIMEOUT, &secs.to_string());
