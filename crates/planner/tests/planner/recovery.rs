@@ -203,3 +203,25 @@ fn a_worker_on_a_node_that_is_gone_is_forgotten_and_made_again() {
         assert_ne!(check::violations(&world, &forgets), [""; 0]);
     }
 }
+
+/// A launcher in its gate has no budget: it would wait for a worker that ends at once for ever.
+#[test]
+fn a_worker_that_ends_before_the_program_began_ends_the_job() {
+    let world = running(recovering(None)).with(evicted).with(|world| {
+        world.launcher_pods[0].phase = PodPhase::Pending;
+    });
+    let plan = plan(&world);
+    assert!(plan.status.outcome.is_some());
+    assert_eq!(deeds(&plan), [""; 0]);
+}
+
+#[test]
+fn a_job_that_is_over_counts_nobody() {
+    let over = running(recovering(None)).with(|world| {
+        world.launcher_pods[0].phase = PodPhase::Succeeded;
+        world.launcher_pods[0].finished_at = Some(noon());
+    });
+    for world in [over.clone().with(evicted), over.recorded().with(evicted)] {
+        assert_eq!(plan(&world).status.replacements.lost_workers, 0);
+    }
+}

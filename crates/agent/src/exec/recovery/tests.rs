@@ -142,3 +142,25 @@ fn the_operator_s_words_are_understood() {
     ];
     assert_eq!(read(&some), Some(policy(2, Some(60))));
 }
+
+#[test]
+fn a_worker_that_leaves_costs_nothing_unless_it_leaves_again_at_once() {
+    let left = AgentReport::new(RunVerdict::WorkerLeft, 119, String::new());
+    let mut attempts = Attempts::new(Some(policy(1, None)));
+    for secs in [1, 60, 3600] {
+        let restart = attempts.restart_after(&left, Duration::from_secs(secs));
+        attempts.advance(restart.expect("nothing is used up"));
+        assert_eq!(attempts.spent, 0, "after {secs} s");
+    }
+    let restart = attempts.restart_after(&left, SECOND * 59);
+    attempts.advance(restart.expect("one is left"));
+    assert_eq!(attempts.spent, 1);
+    assert_eq!(attempts.restart_after(&left, SECOND), None);
+    let unwanted = Policy {
+        on: vec![Reason::RankKilled],
+        ..policy(1, None)
+    };
+    let attempts = Attempts::new(Some(unwanted));
+    let after = attempts.restart_after(&left, SECOND * 60);
+    assert_eq!(after, None, "nobody replaces the worker");
+}
