@@ -37,7 +37,7 @@ const CORE: [&str; 6] = [
     "recreate",
 ];
 /// Seeds that `make test` runs; `make test-all` runs others.
-const SCHEDULES: &str = "3000";
+const SCHEDULES: &str = "10000";
 const MORE_SCHEDULES: &str = "20000";
 
 /// What must hold after every change: every single fault of the core scenarios, and random ones.
