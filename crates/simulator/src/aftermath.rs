@@ -34,10 +34,12 @@ impl Aftermath {
             for pod in
                 objects::pods(cluster).filter(|pod| objects::job_uid(pod) == objects::uid(job))
             {
+                let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+                // Where a worker fails, too, chance decides whether the job had a launcher before.
+                let is_by_chance = phase == "Failed" && verdict.starts_with("failed");
                 match objects::is_launcher(pod) {
-                    true => {
-                        _ = launchers.insert(pod["status"]["phase"].as_str().unwrap_or_default())
-                    }
+                    true if is_by_chance => {}
+                    true => _ = launchers.insert(phase),
                     false => workers += usize::from(objects::is_live(pod)),
                 }
             }
