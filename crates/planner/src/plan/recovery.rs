@@ -17,7 +17,7 @@ const SILENCE_MAX: SignedDuration = SignedDuration::from_secs(60);
 /// The pod is a worker that has ended, and is to be replaced.
 pub(super) fn is_lost(observed: &Observed, pod: &Pod) -> bool {
     let ended = pod.phase.is_over() && !pod.deleting;
-    // A launcher that waits for its first workers has no budget, and would wait for ever.
+    // A launcher that waits for its first workers has no budget, and would wait without end.
     ended && is_replaceable(observed, pod) && pods::running_launchers(observed) > 0
 }
 

@@ -204,7 +204,7 @@ fn a_worker_on_a_node_that_is_gone_is_forgotten_and_made_again() {
     }
 }
 
-/// A launcher in its gate has no budget: it would wait for a worker that ends at once for ever.
+/// A launcher in its gate has no budget: it would wait for a worker that ends at once without end.
 #[test]
 fn a_worker_that_ends_before_the_program_began_ends_the_job() {
     let world = running(recovering(None)).with(evicted).with(|world| {
