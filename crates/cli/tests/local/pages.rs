@@ -135,5 +135,5 @@ fn moving_over_and_back() {
     let script = format!("set -e\n{}{}", there.concat(), back.concat());
     let run = shell(&world, &script, &path);
     assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(said(&world).matches("kubectl delete").count(), 3);
+    assert_eq!(said(&world).matches("kubectl delete").count(), 4);
 }
