@@ -277,7 +277,7 @@ pub(crate) struct LogsArgs {
     /// Lines of these ranks in the launcher's output, if mpirun tags its lines: 0, 2-5, or 0,3
     #[arg(long, value_name = "LIST", group = "whose")]
     pub(crate) rank: Option<String>,
-    /// Lines of this attempt of a program that was started again in place, from 1
+    /// Lines of this attempt, if the job has spec.muster.recovery; the first is 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with_all = ["worker", "tail", "since"])]
     pub(crate) attempt: Option<u32>,

@@ -7,9 +7,9 @@ use crate::vocabulary::vocabulary;
 vocabulary! {
     /// Why a job waits, or why it ended as it did.
     pub enum Reason {
-        /// Its user, or a queue, holds it.
+        /// The user or a queue has suspended the job.
         Suspended,
-        /// Its pods are being created and started.
+        /// The pods of the job are being created and started.
         Starting,
         /// Some workers are not ready.
         WaitingForWorkers,
@@ -29,7 +29,7 @@ vocabulary! {
         Invalid,
         /// The operator refuses jobs in this namespace, because it is its own.
         NamespaceNotAllowed,
-        /// The job asks for more than anything that can run.
+        /// The job is larger than Kubernetes or the operator can handle.
         TooLarge,
         /// The API server refused an object for another reason.
         Refused,
@@ -43,7 +43,7 @@ vocabulary! {
         OutOfMemory,
         /// A worker was evicted from its node.
         Evicted,
-        /// The job ran, or waited, longer than it may.
+        /// The job ran or waited longer than its deadline allows.
         DeadlineExceeded,
         /// A worker waits for an image or a setting that does not exist.
         WorkerCannotStart,

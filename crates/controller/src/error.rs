@@ -33,7 +33,7 @@ pub(crate) enum Error {
     #[error("plan rejected: invariant violated: {law}")]
     InvariantViolated { law: String },
     /// The pass panicked. This is a bug, and must not stop other jobs.
-    #[error("the reconcile pass panicked: {message}")]
+    #[error("the reconcile panicked: {message}")]
     Panicked { message: String },
 }
 

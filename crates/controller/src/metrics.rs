@@ -84,17 +84,17 @@ impl Metrics {
         );
         names.add(
             "muster_reconcile_seconds",
-            "How long one pass over one job took",
+            "How long one reconcile of one job took",
             &self.reconcile_seconds,
         );
         names.add(
             "muster_event_loop_block_seconds_max",
-            "The longest time since the start for which one task kept all others waiting",
+            "The longest time since the start during which one task kept all others waiting",
             &self.event_loop_block,
         );
         names.add(
             "muster_reconcile_errors",
-            "Passes that failed, by the step that did",
+            "Reconciles that failed, by the step that failed",
             &self.reconcile_errors,
         );
         names.add(
@@ -104,7 +104,7 @@ impl Metrics {
         );
         names.add(
             "muster_namespaces_over_budget",
-            "Namespaces with more labelled objects than are kept, counted when that begins",
+            "Namespaces that came to have more labelled objects than the operator keeps",
             &self.namespaces_over_budget,
         );
         names.add(

@@ -45,12 +45,12 @@ impl Requests {
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "muster_api_requests",
-            "Requests to the API server that are no watches, by HTTP status (200 for all that succeeded, none for no answer)",
+            "Requests to the API server other than watches, by HTTP status (200 for every success, none for no answer)",
             self.count.clone(),
         );
         registry.register(
             "muster_api_request_seconds",
-            "How long requests to the API server took that are no watches",
+            "How long requests to the API server other than watches took",
             self.seconds.clone(),
         );
     }

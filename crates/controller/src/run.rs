@@ -129,7 +129,7 @@ impl Operator {
         tokio::select! {
             _ = join_all(controllers) => {}
             () = forever(discovery.run(&self.api)) => {}
-            () = grace => tracing::warn!("some reconcile passes did not end in time"),
+            () = grace => tracing::warn!("some reconciles did not end in time"),
             // Without one of the watches, we would act on a view that gets ever older.
             ended = watches.join_next() => bail!("a watch ended by itself: {ended:?}"),
         }

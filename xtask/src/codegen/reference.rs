@@ -18,16 +18,16 @@ const WRITTEN: &str = "<!-- Written by `cargo xtask codegen`; do not edit. -->\n
 /// All reasons, by the alphabet.
 pub(crate) fn reasons() -> String {
     let mut text = format!(
-        "# Reasons\n\n{WRITTEN}\nA job that waits, or that failed, has one of these words in `status.muster.reason`. Events and \
-         `muster why` use the\nsame words. `status.muster.message` names the pod, the object or the host. \
-         [Debug a failed job](../how-to/debug-a-failed-job.md)\nshows how to use them.\n"
+        "# Reasons\n\n{WRITTEN}\nA job that waits, or that failed, has one of the reasons below in `status.muster.reason`. Events and \
+         `muster why` use the\nsame reasons. `status.muster.message` names the pod, the object or the host. \
+         [Debug a failed job](../how-to/debug-a-failed-job.md)\nshows how to use reasons.\n"
     );
     let mut all = Reason::ALL;
     all.sort_by_key(|reason| reason.as_str());
     for reason in all {
         let progress = match (reason.stage(), reason.is_retryable()) {
             (Stage::Waiting | Stage::Blocked, true) => {
-                "The job goes on by itself when that is over."
+                "The job continues by itself when the cause is gone."
             }
             (Stage::Waiting | Stage::Blocked, false) => {
                 "The job waits until somebody changes something."
@@ -35,7 +35,9 @@ pub(crate) fn reasons() -> String {
             (Stage::Ended, true) => {
                 "The job is over; the same job may succeed if it is submitted again."
             }
-            (Stage::Ended, false) => "The job is over, and would end so again.",
+            (Stage::Ended, false) => {
+                "The job is over; without a change, it would end in the same way again."
+            }
         };
         let look = match reason.evidence() {
             Evidence::LauncherLog => "the launcher's log: `muster logs NAME --launcher`",
@@ -65,7 +67,7 @@ pub(crate) fn reasons() -> String {
 pub(crate) fn exit_codes() -> Result<String> {
     let mut text = format!(
         "# Exit codes\n\n{WRITTEN}\n`muster run`, `muster wait` and `muster submit --wait` exit with the code of the job's program. \
-         Codes from 120 on are\nfor what the program did not cause. A program that a signal ended has 128 plus the number of the \
+         With a code\nfrom 120 to 125, the program is not the cause. A program that a signal ended has 128 plus the number of the \
          signal.\n\n## muster\n\n"
     );
     text += &table("crates/cli/src/exit.rs")?;

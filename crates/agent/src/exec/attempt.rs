@@ -206,7 +206,9 @@ impl<'s> Attempt<'s> {
                 && self.leave.is_none()
             {
                 let sentence = trouble.sentence();
-                eprintln!("muster-agent: {sentence}; the launcher goes on, ending it");
+                eprintln!(
+                    "muster-agent: {sentence}; the launcher still runs, so the agent ends it"
+                );
                 return Some((trouble.clone(), *since));
             }
         }

@@ -83,7 +83,7 @@ impl Leave {
     /// The report of an attempt that was stopped for it: how the program ended by then tells nothing.
     pub(super) fn report(&self, report: AgentReport) -> AgentReport {
         let message = format!(
-            "{}; the program was told by signal {}, and had ended {:.1} s later",
+            "{}; the agent sent signal {} to the program, which ended {:.1} s later",
             self.cause(),
             self.policy.signal,
             self.begun.elapsed().as_secs_f64()

@@ -43,7 +43,7 @@ impl RunDirectory {
         let path = given.or_else(|| places.into_iter().find(made));
         if path.is_none() {
             eprintln!(
-                "muster-agent: nowhere to write: mount an emptyDir on /tmp, or sessions are not seen"
+                "muster-agent: no directory can be written to, so this run reports nothing of its ranks: mount an emptyDir on /tmp"
             );
         }
         Self {

@@ -356,7 +356,7 @@ pub(crate) fn runner_settings(
     if isolation == Isolation::Bare {
         out::note(&format!(
             "note: this machine allows no namespaces ({refusal}). Pods share its host name, files and \
-             processes, and find volumes through variables only.\n"
+             processes, and find volumes only through arguments and variables.\n"
         ));
     }
     let root = match &local_args.root {

@@ -157,17 +157,17 @@ impl Jobs {
         );
         names.add(
             "muster_jobs",
-            "Jobs, by their phase; Invalid ones have none",
+            "Jobs, by their phase; invalid jobs have none",
             &self.states,
         );
         names.add(
             "muster_jobs_waiting",
-            "Jobs that do not get on now, by the reason in their status",
+            "Unfinished jobs that make no progress now, by the reason in their status",
             &self.waiting,
         );
         names.add(
             "muster_workers",
-            "Workers of jobs that are not over: those they want, and those that are Ready",
+            "Workers of unfinished jobs: those that the jobs ask for, and those that are Ready",
             &self.workers,
         );
         names.add(

@@ -33,12 +33,12 @@ impl Queue {
     pub(super) fn register(&self, names: &mut Names<'_>) {
         names.add(
             "muster_work_queue_depth",
-            "Jobs of which something changed and whose next pass has not begun",
+            "Jobs that wait for their next reconcile",
             &self.depth,
         );
         names.add(
             "muster_work_queue_seconds",
-            "How long jobs waited for their pass after something changed",
+            "How long jobs waited for a reconcile after something changed",
             &self.seconds,
         );
     }

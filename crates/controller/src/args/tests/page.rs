@@ -12,9 +12,9 @@ const HEAD: &str = "\
 
 <!-- Written by `MUSTER_UPDATE_GOLDEN=1 cargo test -p controller --lib operator_flags`; do not edit. -->
 
-`muster-operator` has every flag of Kubeflow's MPI operator, so that a Deployment written for it starts muster. A flag may have
-one dash or two. A value follows after `=` or as the next word; that of a flag whose default is `false` follows only after `=`, and
-without one it is `true`. An unknown flag ends the operator with code 2. `--help` prints this list, but for what has no effect.
+`muster-operator` has every flag of Kubeflow's MPI operator, so a Deployment for that operator also starts muster. A flag may have
+one dash or two. Its value follows after `=` or as the next word. A flag whose default is `false` is `true` when it stands alone;
+its value follows only after `=`. An unknown flag ends the operator with code 2. `--help` prints the flags that have an effect.
 
 ";
 
