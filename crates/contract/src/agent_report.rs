@@ -38,6 +38,10 @@ pub const ATTEMPT_KEY: &str = "attempt";
 pub const REASON_KEY: &str = "reason";
 /// Key of [`EndedAttempt::seconds`].
 pub const SECONDS_KEY: &str = "seconds";
+/// Key of [`AgentReport::began_ms`] and of [`EndedAttempt::began_ms`].
+pub const BEGAN_KEY: &str = "beganMs";
+/// Key of [`AgentReport::ranks_started_ms`].
+pub const RANKS_STARTED_KEY: &str = "ranksStartedMs";
 /// Key of [`AgentReport::message`].
 pub const MESSAGE_KEY: &str = "message";
 
@@ -103,6 +107,11 @@ pub struct AgentReport {
     pub attempts: u32,
     /// How the attempts before ended: the last [`EARLIER_MAX`] of them.
     pub earlier: Vec<EndedAttempt>,
+    /// When the last attempt began, in milliseconds since 1970, where there were several.
+    pub began_ms: Option<u64>,
+    /// When the last host that took part first had a rank, in the same. Of several attempts, the first that
+    /// got so far.
+    pub ranks_started_ms: Option<u64>,
     /// One sentence for people.
     pub message: String,
 }
@@ -116,6 +125,8 @@ pub struct EndedAttempt {
     pub reason: Reason,
     /// How long it lasted.
     pub seconds: u64,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: Option<u64>,
 }
 
 impl AgentReport {
@@ -131,6 +142,8 @@ impl AgentReport {
             lost: Vec::new(),
             attempts: 1,
             earlier: Vec::new(),
+            began_ms: None,
+            ranks_started_ms: None,
             message,
         }
     }
@@ -196,6 +209,14 @@ impl AgentReport {
             let earlier = joined(earlier.map(|attempt| attempt.to_json()));
             put(&mut line, EARLIER_KEY, format!("[{earlier}]"));
         }
+        for (key, moment) in [
+            (BEGAN_KEY, self.began_ms),
+            (RANKS_STARTED_KEY, self.ranks_started_ms),
+        ] {
+            if let Some(moment) = moment {
+                put(&mut line, key, moment);
+            }
+        }
         let around = format!(",\"{MESSAGE_KEY}\":\"\"}}\n").len();
         let room = TERMINATION_BYTES_MAX.saturating_sub(line.len() + around);
         put(&mut line, MESSAGE_KEY, quoted_within(&self.message, room));
@@ -224,6 +245,9 @@ impl EndedAttempt {
         put(&mut object, ATTEMPT_KEY, self.number);
         put(&mut object, REASON_KEY, quoted(self.reason.as_str()));
         put(&mut object, SECONDS_KEY, self.seconds);
+        if let Some(began_ms) = self.began_ms {
+            put(&mut object, BEGAN_KEY, began_ms);
+        }
         object + "}"
     }
 }
@@ -296,10 +320,13 @@ mod tests {
             number,
             reason: Reason::RankKilled,
             seconds: 60,
+            began_ms: (number == 7).then_some(1_763_208_000_250),
         };
         let report = AgentReport {
             attempts: 8,
             earlier: (1..8).map(attempt).collect(),
+            began_ms: Some(1_763_208_061_500),
+            ranks_started_ms: Some(1_763_208_062_000),
             ..AgentReport::new(RunVerdict::Succeeded, 0, String::new())
         };
         let line = report.to_json();
@@ -308,7 +335,10 @@ mod tests {
             "{line}"
         );
         assert!(
-            line.contains(r#"{"attempt":7,"reason":"RankKilled","seconds":60}],"message""#),
+            line.contains(concat!(
+                r#"{"attempt":7,"reason":"RankKilled","seconds":60,"beganMs":1763208000250}],"#,
+                r#""beganMs":1763208061500,"ranksStartedMs":1763208062000,"message""#
+            )),
             "{line}"
         );
         let once = AgentReport::new(RunVerdict::Succeeded, 0, String::new());

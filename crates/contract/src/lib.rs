@@ -11,6 +11,7 @@ pub mod exit_code;
 pub mod files;
 pub mod host_list;
 pub mod labels;
+pub mod milestone;
 pub mod mpi;
 pub mod protocol;
 pub mod reason;

@@ -15,6 +15,7 @@ pub mod kubeflow_v1;
 pub mod kubeflow_v2beta1;
 mod metadata;
 mod muster_fields;
+mod muster_history;
 mod muster_status;
 mod names;
 pub mod openmpi_v1alpha1;

@@ -10,7 +10,10 @@ use planner::{Job, KeyRecord, Phase, Replacements, Status, Verdict};
 use serde_json::{Value, json};
 
 use crate::conditions::text;
-use crate::field::{BOOLEAN, Field, FieldType, INT32, INT64, OBJECT, Shape, TEXT, TIME, fields};
+use crate::field::{
+    BOOLEAN, Field, FieldType, INT32, INT64, LIST, OBJECT, Shape, TEXT, TIME, fields,
+};
+use crate::muster_history;
 
 /// Fields that count pods which were replaced.
 const RESTARTS: &str = "restarts";
@@ -46,6 +49,35 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "status.muster.lostWorkers": INT32
         => "How many workers were lost and replaced while the launcher went on (spec.muster.recovery).";
     "status.muster.replaced": TEXT => "UID of the pod that was replaced last.";
+    "status.muster.milestones": OBJECT
+        => "When the job got how far since it was started; what has not happened, or what nobody noted, is absent.";
+    "status.muster.milestones.created": TIME => "The job was created.";
+    "status.muster.milestones.admitted": TIME => "The job was first reconciled, or was resumed.";
+    "status.muster.milestones.podsCreated": TIME => "All workers had a pod.";
+    "status.muster.milestones.scheduled": TIME => "All workers had a node.";
+    "status.muster.milestones.imagesReady": TIME
+        => "The containers of all workers ran, so all images were there.";
+    "status.muster.milestones.workersReady": TIME => "All workers were Ready.";
+    "status.muster.milestones.gatePassed": TIME
+        => "All workers had answered the launcher, which waits for that.";
+    "status.muster.milestones.ranksStarted": TIME
+        => "Ranks ran on all hosts that took part (transport Agent; known when the program has ended).";
+    "status.muster.milestones.ended": TIME => "The job ended.";
+    "status.muster.milestones.cleanedUp": TIME
+        => "The pods that the job does not keep were gone, if the status was written after that.";
+    "status.muster.slowest": LIST.max_items(3)
+        => "Workers that were ready notably later than the median worker, the latest first.";
+    "status.muster.slowest[].worker": TEXT => "Name of the worker's pod.";
+    "status.muster.slowest[].node": TEXT => "Its node.";
+    "status.muster.slowest[].phase": TEXT
+        => "What took longer than in other workers: Scheduling, Pulling, Starting or Waiting.";
+    "status.muster.slowest[].seconds": INT32 => "How long that took.";
+    "status.muster.attempts": LIST.max_items(10)
+        => "How often the program was started, where that may be more than once; the last ones.";
+    "status.muster.attempts[].number": INT32 => "Which one, from 1.";
+    "status.muster.attempts[].startedAt": TIME => "When it began.";
+    "status.muster.attempts[].endedAt": TIME => "When it ended.";
+    "status.muster.attempts[].reason": TEXT => "Why it ended; absent if it succeeded.";
     "status.muster.gang": TEXT
         => "Who places all pods of the job at once: the scheduler that was found (gang Auto), or None.";
     "status.muster.keys": OBJECT => "The Secret with the job's keys, recorded before it is created.";
@@ -62,6 +94,8 @@ pub(crate) struct StatusContext<'a> {
     pub(crate) stored: &'a Value,
     /// The API that the job was written in.
     pub(crate) dialect: &'a str,
+    /// `metadata.creationTimestamp`, or empty.
+    pub(crate) created: &'a str,
     /// `metadata.generation`.
     pub(crate) generation: i64,
     /// The time, as written.
@@ -113,6 +147,7 @@ impl StatusContext<'_> {
         if !status.message.is_empty() {
             muster["message"] = truncated(&status.message, MESSAGE_BYTES_MAX).into();
         }
+        muster_history::write(&status.history, self.created, &mut muster);
         muster
     }
 
@@ -139,7 +174,10 @@ impl StatusContext<'_> {
             REPLACED,
             "gang",
             "keys",
-        ] {
+        ]
+        .into_iter()
+        .chain(muster_history::NAMES)
+        {
             if let Some(value) = self.stored.get(kept) {
                 muster[kept] = value.clone();
             }

@@ -4,6 +4,7 @@ use contract::reason::Reason;
 use serde_json::{Map, Value};
 
 use crate::Urgency;
+use crate::muster_history;
 
 /// Progress messages in `status.muster`.
 const PROGRESS: [&str; 3] = ["ready", "reason", "message"];
@@ -15,7 +16,7 @@ pub(crate) fn urgency(
     status: &Map<String, Value>,
     counters: &[&str],
 ) -> Urgency {
-    if stored == status {
+    if stored == status || same_but_history(stored, status) {
         return Urgency::Unchanged;
     }
     if !same_but_progress(stored, status, counters) {
@@ -58,14 +59,21 @@ fn same_but_progress(
     })
 }
 
+/// Nothing differs but what the status tells of the past, which is written with what is written anyway.
+fn same_but_history(stored: &Map<String, Value>, status: &Map<String, Value>) -> bool {
+    generation(stored) == generation(status)
+        && stored.get(GENERATION) == status.get(GENERATION)
+        && same_but(stored, status, &|_| false)
+}
+
 /// A field whose change may not matter.
 enum Field<'a> {
     Top(&'a str),
     OfMuster(&'a str),
 }
 
-/// Nothing differs but the observed generation, which is in the status and in each condition of `muster`,
-/// and fields that do not matter. Compared where they are: every pass does it, and a status may be long.
+/// Nothing differs but the observed generation, which is in the status and in each condition of `muster`, the
+/// past, and fields that do not matter. Compared where they are: every pass does it, and a status may be long.
 fn same_but(
     stored: &Map<String, Value>,
     status: &Map<String, Value>,
@@ -76,7 +84,9 @@ fn same_but(
         let (Value::Object(before), Value::Object(after), "muster") = (before, after, name) else {
             return before == after;
         };
-        let of_muster = |name: &str| is_left_out(Field::OfMuster(name));
+        let of_muster = |name: &str| {
+            muster_history::NAMES.contains(&name) || is_left_out(Field::OfMuster(name))
+        };
         same_fields(
             before,
             after,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::Urgency;
 use crate::conditions::{Condition, Conditions};
 use crate::field_error::aggregate;
+use crate::muster_history;
 use crate::muster_status::{self, StatusContext};
 use crate::report_urgency::urgency;
 use crate::{Event, FieldError, Finding, Report, time};
@@ -65,10 +66,12 @@ impl Reporter {
         let stored = status.as_object().unwrap_or(&empty);
         let stored_muster = stored.get("muster").unwrap_or(&nothing);
         let generation = job.pointer("/metadata/generation").and_then(Value::as_i64);
+        let created = job.pointer("/metadata/creationTimestamp");
         let written_now = time::written(now);
         let context = StatusContext {
             stored: stored_muster,
             dialect: self.dialect,
+            created: created.and_then(Value::as_str).unwrap_or_default(),
             generation: generation.unwrap_or_default(),
             now: &written_now,
         };
@@ -106,9 +109,10 @@ impl Reporter {
                 draft.announce_obstacle(self.obstacle_reason);
             }
             Finding::Planned(planned) => {
-                if !is_final {
-                    draft.muster = context.planned(planned);
-                }
+                draft.muster = match is_final {
+                    false => context.planned(planned),
+                    true => muster_history::concluded(stored_muster, &planned.history),
+                };
                 (self.project)(&mut draft, planned);
                 draft.announce_lost_worker(planned);
                 draft.announce_obstacle(self.obstacle_reason);

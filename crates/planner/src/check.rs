@@ -2,6 +2,8 @@
 //! simulator ask at every step. A law is stated against the observation, never against the code
 //! that made the plan.
 
+mod past;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -68,6 +70,7 @@ pub fn violations(observed: &Observed, plan: &Plan) -> Vec<String> {
         }
     }
     whole(observed, plan, &mut found);
+    past::law(observed, &plan.status, &mut found);
     found
 }
 

@@ -17,6 +17,7 @@ use crate::job::{
     RestartPolicy, Role, StatefulWorkers, WorkerPods, Workers,
 };
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase, Refusal, Slot};
+use crate::pod_start::PodStart;
 use crate::reach::Reach;
 use crate::recorded::{Outcome, Recorded, Verdict};
 use crate::render::identity::config_bytes;
@@ -287,8 +288,7 @@ pub fn pod(name: &str) -> Pod {
         labelled: true,
         replica_index: name.rsplit('-').next().and_then(|index| index.parse().ok()),
         created_at: noon(),
-        scheduled_at: None,
-        begun_at: None,
+        start: PodStart::default(),
         deleting: false,
         ends_by: None,
         stopped: false,
@@ -307,6 +307,7 @@ pub fn pod(name: &str) -> Pod {
         finished_at: None,
         exit: None,
         recovered: None,
+        runs: Vec::new(),
     }
 }
 
@@ -375,6 +376,7 @@ impl Observed {
             replacements: status.replacements,
             keys: status.keys,
             gang: status.gang,
+            history: status.history,
         };
         self
     }

@@ -50,7 +50,7 @@ pub fn parts_of_life(
     ended_at: Timestamp,
 ) -> Vec<(LifePart, SignedDuration)> {
     let launchers = &observed.launcher_pods;
-    let launched = launchers.iter().filter_map(|pod| pod.begun_at).min();
+    let launched = launchers.iter().filter_map(|pod| pod.start.begun_at).min();
     // A worker that was replaced while the program ran has delayed no start.
     let at_launch = |pod: &&Pod| launched.is_none_or(|launched| pod.created_at <= launched);
     let mut placed: Vec<&Pod> = observed.workers.iter().filter(at_launch).collect();
@@ -62,8 +62,8 @@ pub fn parts_of_life(
     let made = observed.workers.iter().chain(launchers);
     let ends = [
         made.map(|pod| pod.created_at).min(),
-        last(&placed, |pod| pod.scheduled_at.or(pod.begun_at)).map(before_launch),
-        last(&placed, |pod| pod.begun_at).map(before_launch),
+        last(&placed, |pod| pod.start.scheduled_at.or(pod.start.begun_at)).map(before_launch),
+        last(&placed, |pod| pod.start.begun_at).map(before_launch),
         launched,
         Some(ended_at),
     ];

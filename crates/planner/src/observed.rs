@@ -11,6 +11,8 @@ use serde_json::Value;
 use crate::action::Kind;
 use crate::fingerprint::Fingerprint;
 use crate::job::Job;
+use crate::launcher_run::LauncherRun;
+use crate::pod_start::PodStart;
 use crate::recorded::Recorded;
 use crate::site::Site;
 use crate::worker_selection::WorkerSelection;
@@ -303,10 +305,8 @@ pub struct Pod {
     pub replica_index: Option<i64>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it got its node.
-    pub scheduled_at: Option<Timestamp>,
-    /// When the last of its containers began, init containers aside.
-    pub begun_at: Option<Timestamp>,
+    /// When it got how far.
+    pub start: PodStart,
     /// It is being deleted.
     pub deleting: bool,
     /// By when its containers must have ended, where it is being deleted.
@@ -344,6 +344,8 @@ pub struct Pod {
     pub exit: Option<Exit>,
     /// What the agent says of a command that succeeded, but not at its first attempt in this pod.
     pub recovered: Option<String>,
+    /// Of a launcher: the runs of its container of which its status still tells, at most two.
+    pub runs: Vec<LauncherRun>,
 }
 
 impl Pod {

@@ -25,6 +25,7 @@ mod deadline;
 mod expiry;
 mod explain;
 mod gang;
+mod history;
 mod hosts;
 mod identity;
 mod launcher;

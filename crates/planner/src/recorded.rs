@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::history::History;
 use crate::site::FoundGang;
 
 /// How a job ended. Once recorded it never changes.
@@ -46,6 +47,8 @@ pub struct Recorded {
     pub keys: Option<KeyRecord>,
     /// Who was found to place its pods together, if it takes what is found.
     pub gang: Option<FoundGang>,
+    /// Its past. No decision depends on it.
+    pub history: History,
 }
 
 /// Pods of a job that were replaced, counted before they go.

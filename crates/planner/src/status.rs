@@ -4,6 +4,7 @@
 use contract::Reason;
 use jiff::Timestamp;
 
+use crate::history::History;
 use crate::observed::PodPhase;
 use crate::phase::Phase;
 use crate::recorded::{KeyRecord, Outcome, Replacements};
@@ -42,6 +43,8 @@ pub struct Status {
     pub keys: Option<KeyRecord>,
     /// Who places its pods together, if it takes what is found.
     pub gang: Option<FoundGang>,
+    /// Its past since it was started.
+    pub history: History,
     /// Every pod, launcher first; none unless the job's clients read of them.
     pub pods: Vec<PodNote>,
 }

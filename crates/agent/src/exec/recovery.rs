@@ -134,6 +134,7 @@ impl Attempts {
                 number: self.number,
                 reason,
                 seconds: lasted.as_secs(),
+                began_ms: None,
             },
             most: (self.number + 1).saturating_add(policy.restarts.saturating_sub(spent)),
             spent,

@@ -2,13 +2,17 @@
 //! server validates pods against the same types, so reading cannot fail for their shape. It stores any
 //! number that fits its type, also a negative one.
 
+mod runs;
+mod times;
+
 use contract::labels;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as StoredTime;
 use planner::observed::{self, Exit, PodPhase, Waiting};
-use planner::{Fingerprint, read_agent_report};
+use planner::{Fingerprint, LauncherRun, RunEnd, read_agent_report};
 use serde::Deserialize;
 
+use self::times::PodTimes;
 use super::metadata::{Sentence, Short};
 use super::{Child, Facts, IntoChild, Metadata, RawObject, assemble};
 use crate::protobuf::Field;
@@ -156,9 +160,7 @@ pub(crate) struct PodFacts {
     ends_by: Option<Timestamp>,
     stopped: bool,
     created_at: Timestamp,
-    /// In seconds since then, because there may be thousands of pods.
-    scheduled_after: Option<u32>,
-    begun_after: Option<u32>,
+    times: PodTimes,
     node: Box<str>,
     address: Box<str>,
     hosts: Fingerprint,
@@ -177,6 +179,8 @@ struct More {
     finished_at: Option<Timestamp>,
     exit: Option<Exit>,
     recovered: Option<String>,
+    /// Of a launcher only.
+    runs: Vec<LauncherRun>,
 }
 
 impl Condition {
@@ -195,14 +199,10 @@ impl PodFacts {
             let exit = exit.map_or(0, |exit| exit.reason.len() + exit.message.len());
             let recovered = more.recovered.as_ref().map_or(0, String::len);
             let own = more.reason.len() + more.message.len();
-            size_of::<More>() + waiting + exit + recovered + own
+            let runs = more.runs.len() * (size_of::<LauncherRun>() + size_of::<RunEnd>());
+            size_of::<More>() + waiting + exit + recovered + own + runs
         });
         self.node.len() + self.address.len() + more
-    }
-
-    fn since_creation(&self, seconds: Option<u32>) -> Option<Timestamp> {
-        let after = SignedDuration::from_secs(i64::from(seconds?));
-        self.created_at.checked_add(after).ok()
     }
 
     /// The pod as the planner sees it.
@@ -214,6 +214,7 @@ impl PodFacts {
             finished_at,
             exit,
             recovered,
+            runs,
         } = self.more.as_deref().cloned().unwrap_or_default();
         observed::Pod {
             name: child.key.name.as_ref().to_owned(),
@@ -225,8 +226,7 @@ impl PodFacts {
                     .is_some_and(|uid| child.is_owned_by(uid)),
             replica_index: self.replica_index,
             created_at: self.created_at,
-            scheduled_at: self.since_creation(self.scheduled_after),
-            begun_at: self.since_creation(self.begun_after),
+            start: self.times.start(self.created_at),
             deleting: self.deleting || delete_requested,
             ends_by: self.ends_by,
             stopped: self.stopped,
@@ -245,6 +245,7 @@ impl PodFacts {
             finished_at,
             exit,
             recovered,
+            runs,
         }
     }
 }
@@ -267,10 +268,6 @@ impl IntoChild for Pod {
         let ready = |condition: &Condition| condition.is("Ready", "True");
         let begun = containers(&status).any(has_begun);
         let created_at = metadata.created_at();
-        let after = |time: &StoredTime| {
-            let seconds = time.0.duration_since(created_at).as_secs();
-            u32::try_from(seconds).unwrap_or_default()
-        };
         let facts = PodFacts {
             role,
             replica_index: metadata.replica_index(),
@@ -285,8 +282,7 @@ impl IntoChild for Pod {
                 .map(|(due, _)| due),
             stopped: stopped(&metadata, &status),
             created_at,
-            scheduled_after: scheduled_at(&status).map(after),
-            begun_after: begun_at(&status).map(after),
+            times: PodTimes::of(&status, created_at),
             node: spec.node_name.unwrap_or_default().0.into(),
             address: status.pod_ip.clone().unwrap_or_default().0.into(),
             hosts: metadata.hosts(),
@@ -295,19 +291,23 @@ impl IntoChild for Pod {
             restarts: containers(&status)
                 .map(|container| u32::try_from(container.restart_count).unwrap_or_default())
                 .sum(),
-            more: more(status),
+            more: more(status, role),
         };
         assemble(&metadata, Facts::Pod(facts))
     }
 }
 
-fn more(status: PodStatus) -> Option<Box<More>> {
+fn more(status: PodStatus, role: Role) -> Option<Box<More>> {
     let ends = ended(&status).filter_map(|(_, end)| end.finished_at.as_ref());
     let more = More {
         waiting: waiting(&status),
         finished_at: ends.map(|time| time.0).max(),
         exit: exit(&status),
         recovered: recovered(&status),
+        runs: match role {
+            Role::Launcher => runs::runs(&status),
+            Role::Worker | Role::Neither => Vec::new(),
+        },
         reason: status.reason.unwrap_or_default().0,
         message: status.message.unwrap_or_default().0,
     };
@@ -330,27 +330,23 @@ fn stopped(metadata: &Metadata, status: &PodStatus) -> bool {
     }
 }
 
-fn scheduled_at(status: &PodStatus) -> Option<&StoredTime> {
-    let mut conditions = status.conditions.iter().flatten();
-    let scheduled = conditions.find(|condition| condition.is("PodScheduled", "True"))?;
-    scheduled.last_transition_time.as_ref()
+impl PodStatus {
+    /// Since when a condition of this type is True, if it is.
+    fn since(&self, kind: &str) -> Option<&StoredTime> {
+        let mut conditions = self.conditions.iter().flatten();
+        let condition = conditions.find(|condition| condition.is(kind, "True"))?;
+        condition.last_transition_time.as_ref()
+    }
 }
 
-/// When the last of its containers began, init containers aside; nothing while one has not.
-fn begun_at(status: &PodStatus) -> Option<&StoredTime> {
-    fn begun(container: &ContainerStatus) -> Option<&StoredTime> {
-        let state = container.state.as_ref()?;
+impl ContainerStatus {
+    /// When its run, or its last one, began.
+    fn begun_at(&self) -> Option<&StoredTime> {
+        let state = self.state.as_ref()?;
         let running = state.running.as_ref().map(|running| &running.started_at);
         let ended = || state.terminated.as_ref().map(|ended| &ended.started_at);
         running.or_else(ended)?.as_ref()
     }
-    let times: Option<Vec<&StoredTime>> = status
-        .container_statuses
-        .as_ref()?
-        .iter()
-        .map(begun)
-        .collect();
-    times?.into_iter().max()
 }
 
 fn phase(word: Option<&str>) -> PodPhase {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{DIALECT, KIND};
 use crate::conditions::{CREATED, Conditions, FAILED, RUNNING, SUCCEEDED, text};
 use crate::status_draft::{Reporter, StatusDraft, replica_statuses};
-use crate::{Finding, Report, time};
+use crate::{Finding, Report, muster_history, time};
 
 /// What clients of this API call a launcher that does not exist yet.
 const WAITING_WORKERS: &str = "WaitingWorkers";
@@ -21,6 +21,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     Recorded {
         seen: !Conditions::of(status).is_empty(),
         started_at: time::read(text(status, "startTime")),
+        history: muster_history::read(status.get("muster").unwrap_or(&Value::Null)),
         ..Recorded::default()
     }
 }

@@ -7,7 +7,7 @@ use planner::{Outcome, Recorded};
 use serde_json::Value;
 
 use crate::conditions::{Conditions, FAILED, RUNNING, SUCCEEDED, SUSPENDED, text};
-use crate::{muster_status, time};
+use crate::{muster_history, muster_status, time};
 
 pub(crate) const REASON_CREATED: &str = "MPIJobCreated";
 pub(crate) const REASON_RUNNING: &str = "MPIJobRunning";
@@ -32,6 +32,7 @@ pub(crate) fn recorded(job: &Value) -> Recorded {
         replacements: muster_status::replacements(muster),
         keys: muster_status::keys(muster),
         gang: muster_status::gang(muster),
+        history: muster_history::read(muster),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.holds(RUNNING),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{DIALECT, KIND};
 use crate::conditions::{CREATED, Conditions, FAILED, RUNNING, SUCCEEDED, text};
 use crate::status_draft::{Reporter, StatusDraft};
-use crate::{Finding, Report, muster_status, time};
+use crate::{Finding, Report, muster_history, muster_status, time};
 
 /// What the stored status records of the job.
 pub(super) fn recorded(job: &Value) -> Recorded {
@@ -21,6 +21,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
     let muster = status.get("muster").unwrap_or(&Value::Null);
     Recorded {
         gang: muster_status::gang(muster),
+        history: muster_history::read(muster),
         seen: !conditions.is_empty(),
         started_at: time::read(text(status, "startTime")),
         ran: conditions.get(RUNNING).is_some(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::DIALECT;
 use crate::conditions::{Conditions, FAILED, RUNNING, text};
 use crate::status_draft::{Reporter, StatusDraft};
-use crate::{Finding, Report, muster_status, time};
+use crate::{Finding, Report, muster_history, muster_status, time};
 
 const INITIALIZED: &str = "Initialized";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -40,6 +40,7 @@ pub(super) fn recorded(job: &Value) -> Recorded {
         seen,
         keys: muster_status::keys(muster),
         gang: muster_status::gang(muster),
+        history: muster_history::read(muster),
         started_at: time::read(text(muster, START_TIME)),
         ran: conditions.holds(RUNNING),
         suspended: conditions.holds(PAUSED),

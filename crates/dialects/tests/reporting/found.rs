@@ -3,7 +3,7 @@
 use dialects::kubeflow_v2beta1::DIALECT;
 use dialects::{Finding, Report, Urgency};
 use jiff::Timestamp;
-use planner::{Count, Outcome, Phase, Reason, Replacements, Status, Verdict};
+use planner::{Count, History, Outcome, Phase, Reason, Replacements, Status, Verdict};
 use serde_json::{Value, json};
 
 pub(crate) fn at(text: &str) -> Timestamp {
@@ -40,6 +40,7 @@ pub(crate) fn waiting() -> Status {
         replacements: Replacements::default(),
         keys: None,
         gang: None,
+        history: History::default(),
         pods: Vec::new(),
     }
 }

@@ -11,6 +11,7 @@ use planner::observed::{Exit, LauncherEnd, Pod, PodPhase, Refusal, Slot};
 use planner::{Action, Job, Kind, Object, Observed, Plan};
 use serde_json::Value;
 
+use crate::start_times::{is_ready, launcher_begins, launcher_ends};
 use crate::transcript::Transcript;
 
 /// Plans that a reconcile may carry out before it must be at rest. The operator plans as often before it
@@ -241,10 +242,12 @@ impl Scenario {
     /// Writes the status. A minute later there must be nothing to add.
     fn report(&mut self, finding: &Finding<'_>) -> Report {
         let report = (self.dialect.report)(&self.stored, finding, self.world.now);
-        self.transcript
-            .status(&self.stored["status"], &report.status);
+        if report.urgency != Urgency::Unchanged {
+            self.transcript
+                .status(&self.stored["status"], &report.status);
+            self.stored["status"] = report.status.clone();
+        }
         self.transcript.events(&report.events);
-        self.stored["status"] = report.status.clone();
         let later = self.world.now + SignedDuration::from_mins(1);
         let again = (self.dialect.report)(&self.stored, finding, later);
         assert_eq!(
@@ -316,7 +319,9 @@ impl Scenario {
 /// What pods do.
 impl Scenario {
     pub(crate) fn workers_run(&mut self) -> &mut Self {
-        self.world.workers.iter_mut().for_each(run);
+        let now = self.world.now;
+        let workers = self.world.workers.iter_mut();
+        workers.for_each(|pod| run(pod, now));
         self
     }
 
@@ -331,7 +336,11 @@ impl Scenario {
         if may_start && self.world.launcher_pods.is_empty() {
             self.job_controller_starts_launcher();
         }
-        self.world.launcher_pods.iter_mut().for_each(run);
+        let now = self.world.now;
+        for pod in &mut self.world.launcher_pods {
+            run(pod, now);
+            launcher_begins(pod, now);
+        }
         self
     }
 
@@ -360,6 +369,7 @@ impl Scenario {
     pub(crate) fn launcher_exits(&mut self, code: i32, words: &str) -> &mut Self {
         let now = self.world.now;
         let exit = self.exit(&self.world.launcher_pods[0].name, code, words);
+        launcher_ends(&mut self.world.launcher_pods[0], code, words, now);
         end(&mut self.world.launcher_pods[0], exit, now);
         if let Slot::Ours(launcher) = &mut self.world.launcher {
             if code == 0 {
@@ -422,7 +432,8 @@ impl Scenario {
     }
 }
 
-pub(crate) fn run(pod: &mut Pod) {
+pub(crate) fn run(pod: &mut Pod, now: Timestamp) {
+    is_ready(pod, now);
     (pod.phase, pod.ready, pod.begun) = (PodPhase::Running, true, true);
     pod.waiting = None;
     "node-a".clone_into(&mut pod.node);

@@ -9,5 +9,6 @@ mod laws;
 mod openmpi;
 #[expect(clippy::disallowed_methods, reason = "scripts are files")]
 mod scripts;
+mod start_times;
 mod t9k;
 mod transcript;

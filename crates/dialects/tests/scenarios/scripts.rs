@@ -10,7 +10,7 @@
 //! workers EVENT | worker N EVENT    to all workers, or to the one with this index
 //! launcher EVENT                    to the launcher's pod
 //! launcher yields                   it exits with 0 because it is stopped; its Job counts that as success
-//!   EVENT: starts (not Ready) | runs (Ready) | exits CODE "last words" | evicted "message"
+//!   EVENT: pulls (its images) | starts (not Ready) | runs (Ready) | exits CODE "last words" | evicted "message"
 //!          | waits REASON "message" | terminating | deleted | replaced (by its StatefulSet)
 //! launcher job fails REASON "message"
 //! edit FIELD VALUE | remove FIELD   a field of the spec; the value is JSON, or else text
@@ -29,6 +29,7 @@ use planner::{Kind, Observed};
 use serde_json::Value;
 
 use crate::driver::{Scenario, run};
+use crate::start_times;
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -144,7 +145,8 @@ fn begin(file: &str) -> Scenario {
     let source = text(&here("../..").join(file));
     let mut stored: Value = serde_saphyr::from_str(&source).expect("the job is YAML");
     let dialect = dialect(&stored);
-    for (field, value) in [("namespace", "team-a"), ("uid", "u")] {
+    let created = ("creationTimestamp", "2026-11-15T12:00:00Z");
+    for (field, value) in [("namespace", "team-a"), ("uid", "u"), created] {
         if stored["metadata"][field].is_null() {
             stored["metadata"][field] = value.into();
         }
@@ -299,8 +301,15 @@ fn yield_launcher(world: &mut Observed) {
 fn befall(pods: &mut Vec<Pod>, index: usize, now: Timestamp, event: &[&str]) -> bool {
     let pod = &mut pods[index];
     match event {
-        ["starts"] => (pod.phase, pod.begun) = (PodPhase::Running, true),
-        ["runs"] => run(pod),
+        ["pulls"] => {
+            "node-a".clone_into(&mut pod.node);
+            start_times::pulls(pod, now);
+        }
+        ["starts"] => {
+            (pod.phase, pod.begun) = (PodPhase::Running, true);
+            start_times::begins(pod, now);
+        }
+        ["runs"] => run(pod, now),
         ["evicted", message] => {
             (pod.phase, pod.ready) = (PodPhase::Failed, false);
             (pod.reason, pod.message) = ("Evicted".to_owned(), (*message).to_owned());

@@ -90,8 +90,8 @@ impl Transcript {
         self.line(&line);
     }
 
-    /// What differs between two statuses. Lists other than conditions are left out: they repeat what the
-    /// observation has.
+    /// What differs between two statuses. Lists other than conditions and the past are left out: they repeat
+    /// what the observation has.
     pub(crate) fn status(&mut self, old: &Value, new: &Value) {
         let (mut before, mut now) = (BTreeMap::new(), BTreeMap::new());
         flatten("", old, &mut before);
@@ -162,6 +162,11 @@ fn flatten(path: &str, value: &Value, all: &mut BTreeMap<String, String>) {
             for (name, value) in fields {
                 let dot = if path.is_empty() { "" } else { "." };
                 flatten(&format!("{path}{dot}{name}"), value, all);
+            }
+        }
+        Value::Array(items) if path.starts_with("muster.") && !path.ends_with("conditions") => {
+            for (index, item) in items.iter().enumerate() {
+                all.insert(format!("{path}[{index}]"), item.to_string());
             }
         }
         Value::Array(items) => {

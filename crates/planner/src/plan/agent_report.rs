@@ -49,6 +49,8 @@ pub fn read_agent_report(message: &str) -> Option<AgentReport> {
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
         earlier: earlier(report.get(agent_report::EARLIER_KEY)),
+        began_ms: number(agent_report::BEGAN_KEY),
+        ranks_started_ms: number(agent_report::RANKS_STARTED_KEY),
         message: text(agent_report::MESSAGE_KEY)
             .unwrap_or_default()
             .to_owned(),
@@ -65,6 +67,7 @@ fn earlier(list: Option<&Value>) -> Vec<EndedAttempt> {
             number: u32::try_from(number).ok()?,
             reason: Reason::from_text(reason)?,
             seconds: item.get(agent_report::SECONDS_KEY)?.as_u64()?,
+            began_ms: item.get(agent_report::BEGAN_KEY).and_then(Value::as_u64),
         })
     });
     attempts.take(agent_report::EARLIER_MAX).collect()
@@ -90,7 +93,10 @@ mod tests {
                 number: 1,
                 reason: Reason::RankKilled,
                 seconds: 7,
+                began_ms: Some(1_763_208_000_250),
             }],
+            began_ms: Some(1_763_208_008_000),
+            ranks_started_ms: Some(1_763_208_002_500),
             message: "lost w1: \"nothing\" was heard\n\u{1}".into(),
         }
     }
@@ -106,6 +112,8 @@ mod tests {
                 lost: Vec::new(),
                 attempts: 1,
                 earlier: Vec::new(),
+                began_ms: None,
+                ranks_started_ms: None,
                 message: String::new(),
                 ..full.clone()
             };

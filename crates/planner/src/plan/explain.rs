@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::blocked::Block;
 use super::situation::Situation;
-use super::{gang, identity, pods, retry, verdict};
+use super::{gang, history, identity, pods, retry, verdict};
 use crate::action::Kind;
 use crate::job::{Access, WorkerPods, Workers};
 use crate::observed::{Observed, Pod, PodPhase, Refusal, Waiting};
@@ -43,6 +43,7 @@ pub(super) fn status(situation: &Situation<'_>) -> (WaitingOn, Status) {
         },
         keys: identity::record(observed, situation.outcome.is_some()),
         gang: gang::found(observed),
+        history: history::of(situation, started_at(situation)),
         pods: notes(observed),
     };
     (waiting_on, status)

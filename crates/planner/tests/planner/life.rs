@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use planner::fixtures::{job, noon, pod, world};
 use planner::observed::{Observed, Pod};
-use planner::{LifePart, parts_of_life};
+use planner::{LifePart, PodStart, parts_of_life};
 
 fn at(second: i64) -> Timestamp {
     noon() + SignedDuration::from_secs(second)
@@ -13,8 +13,11 @@ fn at(second: i64) -> Timestamp {
 fn begun(name: &str, made: i64, placed: i64, begun: i64) -> Pod {
     Pod {
         created_at: at(made),
-        scheduled_at: Some(at(placed)),
-        begun_at: Some(at(begun)),
+        start: PodStart {
+            scheduled_at: Some(at(placed)),
+            begun_at: Some(at(begun)),
+            ..PodStart::default()
+        },
         ..pod(name)
     }
 }
@@ -44,8 +47,8 @@ fn each_part_of_a_life_begins_where_the_last_ended() {
 #[test]
 fn a_worker_that_never_began_is_where_the_story_ends() {
     let mut world = ran();
-    world.workers[1].begun_at = None;
-    world.launcher_pods[0].begun_at = None;
+    world.workers[1].start.begun_at = None;
+    world.launcher_pods[0].start.begun_at = None;
     assert_eq!(seconds(&world), [10, 4]);
 }
 
@@ -66,7 +69,7 @@ fn a_launcher_without_workers_has_the_same_parts() {
 #[test]
 fn clocks_that_differ_make_no_part_negative() {
     let mut world = ran();
-    world.launcher_pods[0].begun_at = Some(at(2));
+    world.launcher_pods[0].start.begun_at = Some(at(2));
     let parts = seconds(&world);
     assert!(parts.iter().all(|length| *length >= 0), "{parts:?}");
     assert_eq!(parts.iter().sum::<i64>(), 100);

@@ -7,6 +7,7 @@
 //! - `hosts`: host list and discovery script
 //! - `start`: from nothing to running
 //! - `life`: how long each part of a job's life took
+//! - `history`: what a status tells of the past
 //! - `limits`: what Kubernetes limits, and what is refused for it
 //! - `launcher`: the gate, retries, name reuse
 //! - `suspend`: suspend and resume
@@ -30,6 +31,7 @@ mod finish;
 mod foreign;
 mod gang;
 mod golden;
+mod history;
 mod hostile_text;
 mod hosts;
 mod keys;

@@ -102,6 +102,7 @@ fn the_report_counts_all_attempts_and_names_the_last_ones() {
         number: 1,
         reason: Reason::RankKilled,
         seconds: 7,
+        began_ms: None,
     };
     assert_eq!(success.earlier[0], first);
     assert_eq!(
