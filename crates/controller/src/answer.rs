@@ -63,6 +63,15 @@ pub(crate) async fn refusal(answer: http::Response<Body>) -> kube::Error {
     kube::Error::Api(Box::new(status))
 }
 
+/// The HTTP status of a request that ended so: 200 for every success, none if nobody answered.
+pub(crate) fn code<T>(ended: &Result<T, kube::Error>) -> Option<u16> {
+    match ended {
+        Ok(_) => Some(200),
+        Err(kube::Error::Api(status)) => Some(status.code),
+        Err(_) => None,
+    }
+}
+
 fn stalled() -> kube::Error {
     kube::Error::Service("the API server does not answer".into())
 }

@@ -80,6 +80,11 @@ impl Api {
         self
     }
 
+    /// What its requests count among, and those of its client shall.
+    pub(crate) fn requests(&self) -> Requests {
+        self.requests.clone()
+    }
+
     /// The client, for watches.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
@@ -237,6 +242,7 @@ impl Api {
         let request = target.path().list(&selection.limit(LISTED_MAX));
         let request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
         let _slot = self.slot().await;
+        let uri = request.uri().clone();
         let listed = async {
             self.pause.over().await;
             let answer = answer::begin(&self.client, request).await?;
@@ -245,7 +251,11 @@ impl Api {
             }
             answer::read(answer.into_body(), LISTED_BYTES_MAX).await
         };
+        let start = Instant::now();
         let listed = timeout(DEADLINE, listed).await;
+        let code = listed.as_ref().ok().and_then(answer::code);
+        let time = start.elapsed();
+        self.requests.count(&http::Method::GET, &uri, code, time);
         let secs = DEADLINE.as_secs();
         Ok(listed.map_err(|_| ApiError::TimedOut { secs })??)
     }

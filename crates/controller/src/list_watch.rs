@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::answer;
 use crate::encoding::{Encoded, Encoding, WatchEvent};
+use crate::requests::Requests;
 use crate::watch_gap::WatchGap;
 
 /// Objects in a first page, and at most in any.
@@ -44,6 +45,8 @@ const WATCH_STALLS: Duration = Duration::from_secs(WATCH_SECS / 3);
 #[derive(Clone)]
 pub(crate) struct Source<T> {
     pub(crate) client: Client,
+    /// Each page counts among these.
+    pub(crate) requests: Requests,
     /// Where the objects live in the API.
     pub(crate) path: String,
     /// `label=value`, or empty.
@@ -204,17 +207,16 @@ impl<T: Send + 'static> Source<T> {
         let mut request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
         let headers = request.headers_mut();
         headers.insert(http::header::ACCEPT, self.encoding.accept());
-        let answer = answer::begin(&self.client, request).await?;
-        if !answer.status().is_success() {
-            return Err(answer::refusal(answer).await);
-        }
         let bytes_max = if page == 1 {
             usize::MAX
         } else {
             PAGE_BYTES_MAX
         };
-        let encoding = Encoding::of(answer.headers());
-        let Some(bytes) = answer::read(answer.into_body(), bytes_max).await? else {
+        let (uri, start) = (request.uri().clone(), Instant::now());
+        let fetched = self.fetch(request, bytes_max).await;
+        let (code, time) = (answer::code(&fetched), start.elapsed());
+        self.requests.count(&http::Method::GET, &uri, code, time);
+        let (encoding, Some(bytes)) = fetched? else {
             return Ok(None);
         };
         let list = encoding.list(&bytes).map_err(kube::Error::SerdeError)?;
@@ -235,6 +237,21 @@ impl<T: Send + 'static> Source<T> {
             version: list.metadata.resource_version,
             page: (PAGE_BYTES / each.max(1)).clamp(1, PAGE_MAX),
         }))
+    }
+
+    /// The bytes of an answer; nothing if there are more than this.
+    async fn fetch(
+        &self,
+        request: http::Request<Body>,
+        bytes_max: usize,
+    ) -> Result<(Encoding, Option<Vec<u8>>), kube::Error> {
+        let answer = answer::begin(&self.client, request).await?;
+        if !answer.status().is_success() {
+            return Err(answer::refusal(answer).await);
+        }
+        let encoding = Encoding::of(answer.headers());
+        let bytes = answer::read(answer.into_body(), bytes_max).await?;
+        Ok((encoding, bytes))
     }
 
     async fn watch(&self, version: &str) -> Result<Events, kube::Error> {
@@ -358,6 +375,7 @@ mod tests {
         });
         Source {
             client: Client::new(serve, "default"),
+            requests: Requests::default(),
             path: "/api/v1/pods".to_owned(),
             labels: String::new(),
             pages: Arc::new(Semaphore::new(1)),
@@ -408,6 +426,15 @@ mod tests {
             names[13..],
             ["deleted ring-worker-7", "refused 404", "list"]
         );
+    }
+
+    #[tokio::test]
+    async fn every_page_of_a_list_counts_as_a_request_and_a_watch_does_not() {
+        let source = source([&PAGES.map(<[u8]>::to_vec)[..], &[WATCH.to_vec()]].concat());
+        let requests = source.requests.clone();
+        let events = list_watch(source).take(5);
+        assert_eq!(events.collect::<Vec<_>>().await.len(), 5);
+        assert_eq!(requests.answered("list", "pods", "200"), 2);
     }
 
     #[tokio::test]

@@ -159,8 +159,8 @@ struct Taken {
 }
 
 impl Memory {
-    /// A pass over the job begins.
-    pub(crate) fn begin(&self, uid: &str) {
+    /// The job exists.
+    pub(crate) fn learn(&self, uid: &str) {
         let mut jobs = lock(&self.jobs);
         if !jobs.contains_key(uid) {
             jobs.insert(uid.to_owned(), JobMemory::default());
@@ -176,7 +176,7 @@ impl Memory {
         }
     }
 
-    /// A pass over the job has begun, and the job is not gone.
+    /// The job exists, as far as the watch has said.
     pub(crate) fn is_known(&self, uid: &str) -> bool {
         lock(&self.jobs).contains_key(uid)
     }

@@ -195,7 +195,7 @@ mod tests {
     fn all() -> (Metrics, Memory, planner::Job) {
         let (metrics, memory) = (Metrics::new(), Memory::default());
         let job = job("ring");
-        memory.begin(&job.owner.uid);
+        memory.learn(&job.owner.uid);
         let jobs = &metrics.jobs;
         jobs.created.inc();
         jobs.show_launcher(&memory, &job.owner, &job.names.launcher);

@@ -44,7 +44,11 @@ pub(crate) async fn reconcile(
     stored: Arc<UserJob>,
     context: Arc<Context>,
 ) -> Result<Option<Duration>, Error> {
-    context.memory.begin(stored.uid());
+    // The watch may say so after the pass was due and before it begins. Nobody would forget what this pass learned.
+    if !context.memory.is_known(stored.uid()) {
+        context.queue.drop(&stored.key());
+        return Ok(None);
+    }
     let too_often = |memory: &mut JobMemory| memory.restraint.wait();
     if let Some(wait) = context.memory.with(stored.uid(), too_often) {
         return Ok(Some(wait));
@@ -356,4 +360,53 @@ fn measure(
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     // A little late rather than early: an early pass would find that nothing is due.
     Duration::try_from(now.duration_until(at)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+    use crate::api::Api;
+    use crate::assembly::Assembly;
+    use crate::metrics::{Format, Metrics};
+    use crate::scope::{KeySource, Scope};
+
+    /// An operator's context for jobs of Kubeflow, with an API server that nobody may ask.
+    fn context(metrics: &Arc<Metrics>) -> Arc<Context> {
+        let refuse = tower::service_fn(|request: http::Request<Body>| async move {
+            let asked = request.uri().to_string();
+            Err::<http::Response<Body>, _>(std::io::Error::other(asked))
+        });
+        let api = Api::new(Client::new(refuse, "default"), Arc::default());
+        let scope = Scope {
+            site: planner::site::Site::default(),
+            namespace: None,
+            concurrency: 1,
+            clock: || Timestamp::UNIX_EPOCH,
+            nonce: crate::nonce,
+            keys: KeySource::FRESH,
+        };
+        let mut contexts = Assembly::new(&api, metrics, &scope).contexts;
+        Arc::new(contexts.remove(0))
+    }
+
+    #[tokio::test]
+    async fn c15_a_pass_that_begins_after_its_job_is_gone_learns_nothing() {
+        let metrics = Arc::new(Metrics::new());
+        let context = context(&metrics);
+        let text =
+            r#"{"metadata": {"namespace": "team-a", "name": "ring", "uid": "1"}, "spec": {}}"#;
+        let job = UserJob::read(text).expect("it is a job");
+        context.memory.learn(job.uid());
+        context.queue.enter(&job.key());
+        context.memory.forget(job.uid(), &job.key());
+
+        let ended = reconcile(Arc::clone(&job), Arc::clone(&context)).now_or_never();
+        assert!(!context.memory.is_known(job.uid()));
+        assert!(matches!(ended, Some(Ok(None))), "{ended:?}");
+        let text = metrics.text(Format::Classic);
+        assert!(text.contains("muster_work_queue_depth 0"), "{text}");
+    }
 }

@@ -75,6 +75,19 @@ impl Requests {
     }
 }
 
+#[cfg(test)]
+impl Requests {
+    /// How many of these there were.
+    pub(crate) fn answered(&self, verb: &'static str, resource: &str, code: &str) -> u64 {
+        let answered = Answered {
+            verb,
+            resource: resource.to_owned(),
+            code: code.to_owned(),
+        };
+        self.count.get_or_create(&answered).get()
+    }
+}
+
 /// The verb and the resource in the words of roles: `patch`, `jobs/status`. Whatever we ask for is of a kind that
 /// we know, so there are few of them.
 fn asked(method: &Method, path: &str) -> (&'static str, String) {
@@ -150,11 +163,6 @@ mod tests {
         let requests = Requests::default();
         let uri = "/api/v1/pods?limit=500".parse().unwrap();
         requests.count(&Method::GET, &uri, Some(200), Duration::ZERO);
-        let pods = Answered {
-            verb: "list",
-            resource: "pods".to_owned(),
-            code: "200".to_owned(),
-        };
-        assert_eq!(requests.count.get_or_create(&pods).get(), 1);
+        assert_eq!(requests.answered("list", "pods", "200"), 1);
     }
 }

@@ -260,6 +260,7 @@ impl Watch {
         use kube::Resource as _;
         Source {
             client: self.api.client(),
+            requests: self.api.requests(),
             path: DynamicObject::url_path(resource, self.namespace.as_deref()),
             labels,
             pages: Arc::clone(&self.pages),
@@ -321,6 +322,7 @@ impl Watch {
         let (cache, resource_of_ref) = (Arc::clone(&self.cache), resource.clone());
         let mut listed = HashSet::new();
         let gone_from = Arc::clone(&self.cache);
+        let learned = Arc::clone(&self.memory);
         let forget = move |job: &UserJob| {
             gone_from.job_is_gone(job.uid());
             memory.forget(job.uid(), &job.key());
@@ -336,13 +338,17 @@ impl Watch {
                     listed.insert(job.uid().to_owned());
                 }
                 Ok(Event::InitDone) => {
+                    listed.iter().for_each(|uid| learned.learn(uid));
                     let known = known.state();
                     let gone = known.iter().filter(|job| !listed.contains(job.uid()));
                     gone.for_each(|job| forget(job));
                     cache.set_jobs_listed(&named);
                 }
                 Ok(Event::Delete(job)) => forget(job),
-                Ok(Event::Apply(job)) => cache.job_exists(job.uid(), &job.key(), job.has_status()),
+                Ok(Event::Apply(job)) => {
+                    learned.learn(job.uid());
+                    cache.job_exists(job.uid(), &job.key(), job.has_status());
+                }
                 Err(_) => cache.set_jobs_listed(&named),
             })
             .reflect(writer)
