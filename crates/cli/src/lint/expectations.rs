@@ -8,7 +8,7 @@ use planner::job::{Access, Workers};
 use serde_json::Value;
 
 use super::{Finding, Severity, error, text_at};
-use crate::yaml::Document;
+use crate::yaml::{Document, escaped};
 
 const REPLICAS: &str = "/spec/mpiReplicaSpecs";
 /// Programs that are certainly no sshd.
@@ -28,6 +28,7 @@ pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
     for role in ["Launcher", "Worker"] {
         findings.extend(overridden_policy(document, role));
         findings.extend(mounts_of_nothing(document, role));
+        findings.extend(resources_of_pods(document, role));
     }
     if is_by_ssh(job) {
         findings.extend(no_sshd(document));
@@ -99,6 +100,27 @@ fn mounts_of_nothing(document: &Document, role: &str) -> Vec<Finding> {
             let message = format!("no volume of the pod is called {name}");
             let mut finding = warning("MountWithoutVolume", message, document, &at);
             finding.advice = format!("add it to {role}.template.spec.volumes");
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// A pod as a whole can ask for few resources. The API server refuses one that asks for others, and not the job.
+fn resources_of_pods(document: &Document, role: &str) -> Vec<Finding> {
+    let spec = format!("{role}.template.spec");
+    let mut findings = Vec::new();
+    for list in ["limits", "requests"] {
+        let at = format!("{REPLICAS}/{role}/template/spec/resources/{list}");
+        let resources = document.value.pointer(&at).and_then(Value::as_object);
+        let names = resources.into_iter().flat_map(|resources| resources.keys());
+        let is_of_pods =
+            |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        for name in names.filter(|name| !is_of_pods(name)) {
+            let message = format!("only containers can ask for {name}: pods with this are refused");
+            let at = format!("{at}/{}", escaped(name));
+            let mut finding = warning("RefusedForPods", message, document, &at);
+            finding.advice = format!("move {spec}.resources into {spec}.containers[]");
             findings.push(finding);
         }
     }

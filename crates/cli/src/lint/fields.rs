@@ -16,6 +16,24 @@ const FINDINGS_MAX: usize = 100;
 const NAMES_MAX: usize = 12;
 /// A longer value is not repeated whole.
 const VALUE_MAX: usize = 60;
+/// The fields of every object's metadata, which no CRD lists.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 /// Names are taken for one another up to this distance.
 const DISTANCE_MAX: usize = 3;
 
@@ -27,6 +45,7 @@ pub(super) fn check(document: &Document, dialect: &Api, schema: Schema) -> Vec<F
         findings: Vec::new(),
     };
     walk.value(&document.value, schema, "");
+    walk.metadata();
     walk.findings
 }
 
@@ -100,6 +119,39 @@ impl Walk<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The object's own metadata.
+    fn metadata(&mut self) {
+        let Some(Value::Object(metadata)) = self.document.value.get("metadata") else {
+            return;
+        };
+        for (key, value) in metadata {
+            let pointer = format!("/metadata/{}", escaped(key));
+            if !METADATA.contains(&key.as_str()) {
+                let message = format!("{} is not a field of {}", dotted(&pointer), self.kind);
+                let mark = self.document.key_mark(&pointer);
+                let mut finding = error("UnknownField", message, mark);
+                finding.label = match nearest(key, &METADATA) {
+                    Some(name) => format!("did you mean {name}?"),
+                    None if value.is_string() => "belongs in metadata.labels".to_owned(),
+                    None => "no such field".to_owned(),
+                };
+                self.findings.push(finding);
+            }
+            let texts = value.as_object().into_iter().flatten();
+            let texts = texts.filter(|_| matches!(key.as_str(), "labels" | "annotations"));
+            for (name, text) in texts.filter(|(_, text)| !text.is_string() && !text.is_null()) {
+                let pointer = format!("{pointer}/{}", escaped(name));
+                let message = format!("{} must be a string, not {}", dotted(&pointer), shown(text));
+                let mut finding = error("WrongType", message, self.document.value_mark(&pointer));
+                finding.label = match text {
+                    Value::Number(_) | Value::Bool(_) => format!("a string: write \"{text}\""),
+                    _ => "a string is expected".to_owned(),
+                };
+                self.findings.push(finding);
+            }
         }
     }
 

@@ -62,6 +62,49 @@ error[UnknownField]: spec.slotsPerWoker is not a field of kubeflow.org/v2beta1 M
 }
 
 #[test]
+fn metadata_has_the_fields_of_every_object_and_no_other() {
+    let begin = GOOD.find("metadata:\n").expect("it has metadata") + "metadata:\n".len();
+    let with = |more: &str| shown(&format!("{}{more}{}", &GOOD[..begin], &GOOD[begin..]));
+    assert_eq!(
+        with("  labels: {a: b, c: null}\n  annotations: {d: e}\n"),
+        ""
+    );
+    let said = with("  label: {a: b}\n");
+    assert!(said.contains("metadata.label is not a field of"), "{said}");
+    assert!(said.contains("did you mean labels?"), "{said}");
+    let said = with("  team: physics\n");
+    assert!(said.contains("belongs in metadata.labels"), "{said}");
+    let said = with("  labels: {ranks: 4}\n");
+    assert!(
+        said.contains("metadata.labels.ranks must be a string, not 4"),
+        "{said}"
+    );
+    assert!(said.contains("write \"4\""), "{said}");
+}
+
+#[test]
+fn what_only_containers_can_ask_for_is_no_resource_of_a_pod() {
+    let with = |limits: &str| {
+        let pod = "        spec:\n          containers:";
+        let more = format!(
+            "        spec:\n          resources: {{limits: {{{limits}}}}}\n          containers:"
+        );
+        assert!(GOOD.contains(pod), "{GOOD}");
+        shown(&GOOD.replace(pod, &more))
+    };
+    assert_eq!(with("cpu: 1, memory: 1Gi, hugepages-2Mi: 4Mi"), "");
+    let said = with("cpu: 1, nvidia.com/gpu: 4");
+    assert!(
+        said.starts_with("warning[RefusedForPods]: only containers can ask for nvidia.com/gpu"),
+        "{said}"
+    );
+    assert!(
+        said.contains("do: move Worker.template.spec.resources into"),
+        "{said}"
+    );
+}
+
+#[test]
 fn all_errors_come_at_once_in_the_order_of_lines() {
     let text = GOOD
         .replace("slotsPerWorker: 2", "slotsPerWorker: many")
