@@ -94,7 +94,7 @@ fn chosen(names: &[&str]) -> Result<Vec<&'static Image>> {
 fn make(image: &Image) -> Result<PathBuf> {
     let start = Instant::now();
     let directory = match &image.recipe {
-        Recipe::Shipped(program) => shipped::image(program, &image.reference()),
+        Recipe::Shipped(program) => shipped::image(image.name, program, &image.reference()),
         Recipe::Stack(stack) => assemble(image, stack),
     };
     let directory = directory.with_context(|| format!("image {}", image.name))?;

@@ -2,6 +2,7 @@
 //! completions, manual pages, a bill of materials. Decides which files there are and what they are called, and that
 //! the same sources give the same bytes. Publishes nothing.
 
+mod auditable;
 mod oci;
 mod sbom;
 
@@ -122,7 +123,8 @@ fn built(
     target_dir: &Path,
 ) -> Result<Vec<(Platform, oci::Files)>> {
     let of = |platform: &Platform| {
-        let files = images::released(program, *platform, target_dir)?;
+        let files = images::released(auditable::cargo_build()?, program, *platform, target_dir)?;
+        auditable::assert_has_list(&files[0].1)?;
         Ok((*platform, files))
     };
     platforms.iter().map(of).collect()

@@ -79,13 +79,16 @@ pub(super) const IMAGES: &[Image] = &[
     without_ssh("mpich-nossh", &MPICH),
     without_ssh("intel-nossh", &INTEL),
     with_tools("openmpi4-horovod", &OPENMPI4, "horovod"),
-    shipped(&OPERATOR),
-    shipped(&AGENT),
+    shipped(OPERATOR.name, &OPERATOR),
+    shipped(AGENT.name, &AGENT),
+    // What an upgrade goes to: the same under other names.
+    shipped("muster-operator-next", &OPERATOR),
+    shipped("muster-agent-next", &AGENT),
 ];
 
-const fn shipped(program: &'static Program) -> Image {
+const fn shipped(name: &'static str, program: &'static Program) -> Image {
     Image {
-        name: program.name,
+        name,
         recipe: Recipe::Shipped(program),
     }
 }

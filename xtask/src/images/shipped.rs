@@ -5,6 +5,7 @@
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -53,9 +54,9 @@ const TOOL: Program = Program {
 /// What a release has.
 pub(crate) const PROGRAMS: [Program; 3] = [OPERATOR, AGENT, TOOL];
 
-/// The cached directory of the image; the program lies in it, for those who run it without a
+/// The cached directory of the image, which may be called otherwise than its program; the program lies in it, for those who run it without a
 /// container.
-pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
+pub(super) fn image(called: &str, program: &Program, reference: &str) -> Result<PathBuf> {
     let name = program.name;
     let config = Config {
         user: USER.to_owned(),
@@ -70,9 +71,15 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     for file in present(program) {
         inputs.push(fs::read(file).with_context(|| format!("cannot read {file}"))?);
     }
-    let cached = format!("image-{}", program.package);
+    let cached = format!("image-{}", called.replace(name, program.package));
     cache::keyed(&cached, &inputs, |directory| {
-        let built = build(program, Platform::here()?, &target_dir(), directory)?;
+        let built = match called == name {
+            true => {
+                let cargo = command::cargo("build");
+                build(cargo, program, Platform::here()?, &target_dir(), directory)?
+            }
+            false => super::ensure(&[name])?[0].with_file_name(name),
+        };
         let size = fs::metadata(&built)?.len() as f64 / 1e6;
         eprintln!("{name}: {size:.1} MB, static");
         let kept = directory.join(name);
@@ -88,13 +95,15 @@ pub(super) fn image(program: &Program, reference: &str) -> Result<PathBuf> {
     })
 }
 
-/// The files of the program's image, the program first: path in the image, file on this machine, mode.
+/// The files of the program's image, the program first: path in the image, file on this machine, mode. The
+/// program is built by this call of cargo.
 pub(crate) fn released(
+    cargo: Command,
     program: &Program,
     platform: Platform,
     target_dir: &Path,
 ) -> Result<Vec<(String, PathBuf, u32)>> {
-    let built = build(program, platform, target_dir, &std::env::temp_dir())?;
+    let built = build(cargo, program, platform, target_dir, &std::env::temp_dir())?;
     let others = present(program).into_iter();
     let others = others.map(|file| (file.trim_start_matches('/').to_owned(), file.into(), 0o644));
     Ok([(program.name.to_owned(), built, 0o755)]
@@ -148,6 +157,7 @@ fn target_dir() -> PathBuf {
 }
 
 fn build(
+    mut cargo: Command,
     program: &Program,
     platform: Platform,
     directory: &Path,
@@ -162,7 +172,7 @@ fn build(
     // cannot be linked statically.
     let target = platform.target();
     command::run(
-        command::cargo("build")
+        cargo
             .args(["--quiet", "--locked"])
             .args(["--profile", program.profile])
             .args(["--package", program.package, "--bin", name])
