@@ -7,6 +7,7 @@ pub mod gangs;
 pub mod inside;
 pub mod names;
 pub mod output;
+pub mod page;
 pub mod pi;
 pub mod s3;
 pub mod submitted;

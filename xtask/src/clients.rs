@@ -1,5 +1,5 @@
 //! Programs of others that the tests drive as their users do: Flyte's backend plugin, flytekit,
-//! Kubeflow's training SDK, and Helm, each built or installed once for each pinned version. Decides where they
+//! Kubeflow's training SDK, Grafana's types, and Helm, each built or installed once for each pinned version. Decides where they
 //! are and what decides their content; must not know what is tested with them.
 
 use std::path::PathBuf;
@@ -41,11 +41,38 @@ pub(crate) fn helm() -> Result<PathBuf> {
 }
 
 /// The clients that are written in Python.
-pub(crate) fn pythons() -> Result<[(&'static str, PathBuf); 2]> {
+pub(crate) fn pythons() -> Result<[(&'static str, PathBuf); 3]> {
     Ok([
+        ("MUSTER_E2E_GRAFANA", python("grafana")?),
         ("MUSTER_E2E_FLYTEKIT", python("flyte")?),
         ("MUSTER_E2E_SDK", python("sdk")?),
     ])
+}
+
+/// A directory with the wheel of mpi4py that the page about recipes installs, for the Python of this machine.
+pub(crate) fn mpi4py() -> Result<PathBuf> {
+    const REQUIREMENT: &str = "mpi4py==4.1.2";
+    let version = command::output(Command::new("python3").arg("--version"))?;
+    let inputs = [REQUIREMENT, &version];
+    cache::keyed("wheel-mpi4py", &inputs, |out| {
+        eprintln!("fetching {REQUIREMENT}");
+        let environment = out.join("pip");
+        command::output(
+            Command::new("python3")
+                .args(["-m", "venv"])
+                .arg(&environment),
+        )
+        .context("is python3-venv installed?")?;
+        command::output(
+            Command::new(environment.join("bin/python"))
+                .args(["-m", "pip", "download", "--quiet", "--no-deps"])
+                .args(["--only-binary", ":all:", "--dest"])
+                .args([out.as_os_str(), REQUIREMENT.as_ref()])
+                .env("TMPDIR", out),
+        )?;
+        std::fs::remove_dir_all(&environment)
+            .with_context(|| format!("cannot remove {}", environment.display()))
+    })
 }
 
 /// A Python that has what `e2e/<client>/requirements.txt` says and nothing else.

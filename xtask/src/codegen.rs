@@ -8,6 +8,7 @@ mod monitoring;
 mod page;
 mod pod_template;
 mod reference;
+mod rights;
 
 use std::fs;
 use std::path::Path;
@@ -62,6 +63,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     files.push((page, page::text(&prose)));
     files.push((root.join(reference::REASONS), reference::reasons()));
     files.push((root.join(reference::EXIT_CODES), reference::exit_codes()?));
+    files.push((root.join(rights::FILE), rights::page()?));
 
     let mut stale = Vec::new();
     for (path, text) in &files {

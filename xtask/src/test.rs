@@ -68,7 +68,7 @@ impl Group {
 }
 
 /// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
-/// `python3` for the launchers that are written in it, and two MPIs for jobs on this machine.
+/// `python3` for the launchers that are written in it, two MPIs for jobs on this machine, and programs of recipes.
 const PACKAGES: &[&str] = &[
     "openssh-client",
     "openssh-server",
@@ -79,6 +79,8 @@ const PACKAGES: &[&str] = &[
     "libopenmpi-dev",
     "openmpi-bin",
     "mpich",
+    "lammps",
+    "hpcc",
 ];
 
 /// Tests that need nothing but cargo.
@@ -280,8 +282,11 @@ impl Stages {
         let path = std::env::join_paths(path)?;
         let kubectl = ["--package", "minicluster", "--test", "kubectl"];
         let mut tests = cargo("test");
-        let mut tally =
-            self.tests_of_real_parts("local", tests.args(["--package", "cli"]).env("PATH", &path))?;
+        tests.args(["--package", "cli"]).env("PATH", &path);
+        // Fetched once, so that a test that installs it needs no network.
+        tests.env("PIP_FIND_LINKS", clients::mpi4py()?);
+        tests.env("PIP_NO_INDEX", "1");
+        let mut tally = self.tests_of_real_parts("local", &mut tests)?;
         tally +=
             self.tests_of_real_parts("local", cargo("test").args(kubectl).env("PATH", &path))?;
         Ok(tally)

@@ -2,6 +2,8 @@
 //! file of `verbs`.
 
 pub(crate) mod generate;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

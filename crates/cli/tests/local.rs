@@ -6,6 +6,8 @@ mod bad_input;
 mod dialects;
 #[path = "local/examples.rs"]
 mod examples;
+#[path = "local/how_to.rs"]
+mod how_to;
 #[path = "local/jobs.rs"]
 mod jobs;
 #[path = "local/kubeconfig.rs"]
@@ -18,6 +20,8 @@ mod openmpi;
 mod pages;
 #[path = "local/readme.rs"]
 mod readme;
+#[path = "local/recipes.rs"]
+mod recipes;
 #[path = "local/recovery.rs"]
 mod recovery;
 #[path = "local/world.rs"]

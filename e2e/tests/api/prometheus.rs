@@ -2,9 +2,12 @@
 //! and whether the shipped alerts and the dashboard are about what is there.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api_fixture::{ApiFixture, FAILED, SOON};
+use e2e::flyte::program;
 use e2e::jobs::MpiJob;
 use e2e::operator::repository;
 use e2e::scraper::{Prometheus, account, promtool, scrape};
@@ -15,6 +18,7 @@ use super::fixture::new_fixture;
 
 const PHASES: [&str; 5] = ["queue", "schedule", "start", "gate", "run"];
 
+const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
 const PAGE: &str = "docs/reference/metrics.md";
 const BIND: &str = "kubectl create clusterrolebinding ";
 
@@ -124,9 +128,52 @@ fn promtool_finds_nothing_to_say() -> Result<()> {
     Ok(())
 }
 
+/// What the types that Grafana publishes say about a dashboard: nothing if it is one.
+fn grafana_says(file: &Path) -> Result<String> {
+    let mut python = Command::new(program("MUSTER_E2E_GRAFANA")?);
+    let check = repository().join("e2e/grafana/check.py");
+    let output = python.arg(check).arg(file).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(errors.is_empty(), "{errors}");
+    let found = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success() == found.is_empty(), "{found}");
+    Ok(found)
+}
+
+#[test]
+fn the_dashboard_is_one_by_grafanas_own_types() -> Result<()> {
+    let ours = repository().join(DASHBOARD);
+    let said = grafana_says(&ours)?;
+    ensure!(said.is_empty(), "{said}");
+    // The judge is judged: a wrong name, a wrong word, a panel that does not exist.
+    let text = fs::read_to_string(ours)?;
+    for (right, wrong, complaint) in [
+        (
+            "\"expr\"",
+            "\"exprs\"",
+            ".targets[0].exprs is not Grafana's",
+        ),
+        ("\"never\"", "\"seldom\"", "'seldom' is not a "),
+        (
+            "\"stat\"",
+            "\"number\"",
+            "no panel of Grafana is called 'number'",
+        ),
+    ] {
+        let file = format!("muster-dashboard-{}.json", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        fs::write(&file, text.replace(right, wrong))?;
+        let said = grafana_says(&file);
+        fs::remove_file(&file)?;
+        let said = said?;
+        ensure!(said.contains(complaint), "{wrong}: {said}");
+    }
+    Ok(())
+}
+
 /// All expressions of the dashboard.
 fn dashboard() -> Result<Vec<String>> {
-    let text = fs::read_to_string(repository().join("deploy/monitoring/dashboard.json"))?;
+    let text = fs::read_to_string(repository().join(DASHBOARD))?;
     let dashboard: Value = serde_json::from_str(&text)?;
     let panels = dashboard["panels"].as_array().context("no panels")?;
     let targets = panels

@@ -20,6 +20,7 @@ mod examples;
 mod flyte;
 mod gangs;
 mod helm;
+mod how_to;
 mod install;
 mod kubeflow_guide;
 mod loss;

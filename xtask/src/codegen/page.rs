@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use dialects::field::FieldType;
 use dialects::{Dialect, RESOURCES, Resource};
 
 /// Where the page is, in the repository.
@@ -34,15 +35,34 @@ fn with_table(page: &str, resource: &Resource, dialect: &Dialect) -> String {
 fn table(dialect: &Dialect) -> String {
     let fields = dialect.fields.iter().copied().flatten();
     let mut rows: Vec<_> = fields
-        .filter_map(|field| Some((field.path, field.handling?.as_str(), field.meaning)))
+        .filter_map(|field| {
+            let kind = type_word(field.shape.field_type);
+            Some((field.path, kind, field.handling?.as_str(), field.meaning))
+        })
         .collect();
     rows.sort_unstable();
-    let mut table = String::from("| field | | meaning |\n|---|---|---|\n");
-    for (path, handling, meaning) in rows {
-        writeln!(table, "| `{path}` | {handling} | {meaning} |")
+    let mut table = String::from("| field | type | | meaning |\n|---|---|---|---|\n");
+    for (path, kind, handling, meaning) in rows {
+        writeln!(table, "| `{path}` | {kind} | {handling} | {meaning} |")
             .expect("a string takes every line");
     }
     table
+}
+
+/// The word for a type, as `muster fields` and kubectl write it.
+fn type_word(kind: FieldType) -> &'static str {
+    match kind {
+        FieldType::Text => "string",
+        FieldType::Time => "time",
+        FieldType::Int32 | FieldType::Int64 => "integer",
+        FieldType::IntOrText => "integer or string",
+        FieldType::Boolean => "boolean",
+        FieldType::Object | FieldType::AtomicObject | FieldType::AnyObject => "object",
+        FieldType::Any => "any",
+        FieldType::List(_) | FieldType::ListByType => "list",
+        FieldType::MapOf(_) => "map",
+        FieldType::Template { .. } => "pod template",
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) struct Stack {
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) name: &'static str,
-    /// Files of `e2e/images` that its script reads, beside those that every script may read.
+    /// Files, as seen from `e2e/images`, that its script reads beside those that every script may read.
     pub(super) files: &'static [&'static str],
     pub(super) wheels: &'static [Wheel],
     pub(super) env: &'static [&'static str],
@@ -51,7 +51,7 @@ impl Stack {
     /// The name by which `prove.sh` knows the way that hosts are written.
     pub(super) fn proved_as(&self) -> &'static str {
         match self.family.name {
-            "seeds" => OPENMPI4.name,
+            "seeds" | "recipes" => OPENMPI4.name,
             other => other,
         }
     }
@@ -74,6 +74,7 @@ pub(super) const IMAGES: &[Image] = &[
     with_ssh("mpich", &MPICH),
     with_ssh("intel", &INTEL),
     with_ssh("seeds", &SEEDS),
+    without_ssh("recipes", &RECIPES),
     without_ssh("openmpi4-nossh", &OPENMPI4),
     without_ssh("openmpi5-nossh", &OPENMPI5),
     without_ssh("mpich-nossh", &MPICH),
@@ -127,6 +128,15 @@ const OPENMPI4: Family = Family {
 const SEEDS: Family = Family {
     name: "seeds",
     files: &["openmpi4.sh", "random_walk.c", "benchmark.py"],
+    wheels: &[],
+    env: &[],
+    entrypoint: &[],
+};
+
+/// Open MPI 4 with the programs of `examples/recipes`.
+const RECIPES: Family = Family {
+    name: "recipes",
+    files: &["openmpi4.sh", "../../examples/recipes/bandwidth.c"],
     wheels: &[],
     env: &[],
     entrypoint: &[],

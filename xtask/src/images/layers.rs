@@ -35,9 +35,10 @@ impl Inputs {
         self
     }
 
-    /// A file of `e2e/images`, under its own name.
-    pub(super) fn file(mut self, name: &str) -> Result<Inputs> {
-        let path = scripts().join(name);
+    /// A file, as seen from `e2e/images`, under its own name.
+    pub(super) fn file(mut self, path: &str) -> Result<Inputs> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let path = scripts().join(path);
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         self.key.extend([name.as_bytes().to_owned(), content]);
         self.copies.push((name.to_owned(), path));

@@ -13,6 +13,7 @@ pub(crate) const DOCKER: &str = r#"#!/bin/sh
 echo "docker $*" >>"$SAID"
 case "$1 $2" in
 "build -f") test -f "$3" ;;
+"build -t") test -f "$4/Dockerfile" ;;
 "push "*) ;;
 *) exit 1 ;;
 esac
@@ -42,8 +43,10 @@ pub(crate) fn blocks(page: &str, heading: &str) -> Vec<String> {
     let (_, below) = text.split_once(heading).unwrap();
     let below = below.split("\n## ").next().unwrap();
     let command = |line: &str| line.split("    ").next().unwrap().to_owned() + "\n";
-    let blocks = below.split("```\n").skip(1).step_by(2);
-    blocks
+    // A block that names its language is a piece of a file.
+    let blocks = below.split("\n```").skip(1).step_by(2);
+    let commands = blocks.filter_map(|block| block.strip_prefix('\n'));
+    commands
         .map(|block| block.lines().map(command).collect())
         .collect()
 }
@@ -62,7 +65,10 @@ pub(crate) fn shell(world: &World, script: &str, path: &str) -> Ended {
     let mut command = Command::new("bash");
     command.args(["-c", script]);
     world.surround(&mut command);
+    // Where pip finds packages is a matter of the machine.
+    let pip = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PIP_"));
     command
+        .envs(pip)
         .env("PATH", path)
         .env("SAID", world.directory.join("said"))
         .current_dir(desk(world));

@@ -1,0 +1,3 @@
+//! What must hold for the grammar as a whole.
+
+mod page;
