@@ -93,6 +93,20 @@ fn may_start(observed: &Observed) -> bool {
     }
 }
 
+/// The launcher starts when every worker is Ready, and it has not started: nobody made it yet, or it stands
+/// still after a suspension.
+pub(super) fn awaits_all_workers(observed: &Observed) -> bool {
+    let job = &observed.job;
+    let has_not_started = match &observed.launcher {
+        _ if job.launcher.kind.is_pod() => observed.launcher_pods.is_empty(),
+        Slot::Absent => true,
+        Slot::Ours(launcher) => launcher.suspended && launcher.end.is_none() && !launcher.deleting,
+        Slot::Foreign => false,
+    };
+    let nobody_lives = observed.launcher_pods.iter().all(|pod| pod.phase.is_over());
+    job.launcher.start == LauncherStart::WhenWorkersReady && has_not_started && nobody_lives
+}
+
 /// The Job must be suspended: by the user, or because it has not started and may not yet. Until the pods
 /// that it stopped have ended, nobody can tell whether it can be resumed.
 fn hold(observed: &Observed, launcher: &LauncherJob) -> bool {

@@ -2,7 +2,7 @@
 
 use contract::reason::{Reason, Stage};
 
-use super::{agent_report, deadline, pods, retry, startup, stuck};
+use super::{agent_report, deadline, launcher, pods, retry, startup, stuck};
 use crate::job::{LauncherKind, Owner};
 use crate::observed::{LauncherEnd, Observed, Pod, PodPhase};
 use crate::recorded::{Outcome, Verdict};
@@ -202,16 +202,17 @@ fn of_stuck_pod(observed: &Observed) -> Option<Outcome> {
     Some(failed(observed, reason, message))
 }
 
-/// A worker that ended is not started again, and the gate would wait for it forever.
+/// A worker that ended is not started again, and the gate would wait for it forever; so would a launcher
+/// that is not started before every worker is Ready.
 fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
     let job = &observed.job;
     let waits = |pod: &Pod| pod.phase == PodPhase::Pending && !pod.deleting;
-    let gated = job.gate(&observed.site).is_some()
-        && !job.lifecycle.suspended
+    let gated = job.gate(&observed.site).is_some() && observed.launcher_pods.iter().any(waits);
+    let awaited = !job.lifecycle.suspended
         && pods::running_launchers(observed) == 0
-        && observed.launcher_pods.iter().any(waits);
+        && (gated || launcher::awaits_all_workers(observed));
     let ended = |pod: &&Pod| pod.phase.is_over() && !retry::is_replaced(observed, pod);
-    let ended = pods::workers(observed).find(|pod| gated && ended(pod))?;
+    let ended = pods::workers(observed).find(|pod| awaited && ended(pod))?;
     let how = match &ended.exit {
         Some(exit) => format!("container {} exited with {}", exit.container, exit.code),
         None if ended.phase == PodPhase::Succeeded => "its containers exited with 0".to_owned(),

@@ -39,6 +39,60 @@ fn a_ready_worker_that_is_leaving_does_not_open_the_gate() {
 }
 
 #[test]
+fn a_launcher_that_waits_for_all_workers_does_not_wait_for_one_that_ended() {
+    for phase in [PodPhase::Failed, PodPhase::Succeeded] {
+        let ended = world(job("demo").workers(2).launcher_waits())
+            .settled()
+            .workers_ready()
+            .with(|world| world.workers[1].phase = phase);
+        let status = plan(&ended).status;
+        assert_eq!(status.reason, Some(Reason::WorkerLost), "{phase:?}");
+        let message = &status.message;
+        assert!(
+            message.contains("worker demo-worker-1 ended before"),
+            "{message}"
+        );
+
+        let leaving = ended.clone().with(|world| world.workers[1].deleting = true);
+        assert_eq!(plan(&leaving).status.outcome, None, "another one comes");
+        let suspended = ended
+            .clone()
+            .with(|world| world.job.lifecycle.suspended = true);
+        assert_eq!(plan(&suspended).status.outcome, None, "all of them go");
+        let taken = ended.clone().with(|world| world.launcher = Slot::Foreign);
+        assert_eq!(
+            plan(&taken).status.outcome,
+            None,
+            "the name may be free soon"
+        );
+        let begun = ended.launcher_pod("l-0", PodPhase::Running);
+        assert_eq!(plan(&begun).status.outcome, None, "its program decides");
+    }
+}
+
+#[test]
+fn a_launcher_that_stands_still_does_not_wait_for_a_worker_that_ended() {
+    let resumed = world(job("demo").workers(2).launcher_waits())
+        .running()
+        .with(|world| {
+            world.launcher_pods.clear();
+            let Slot::Ours(launcher) = &mut world.launcher else {
+                unreachable!("it is running");
+            };
+            launcher.suspended = true;
+            world.workers[0].phase = PodPhase::Failed;
+        });
+    assert_eq!(plan(&resumed).status.reason, Some(Reason::WorkerLost));
+    let begun = resumed.with(|world| {
+        let Slot::Ours(launcher) = &mut world.launcher else {
+            unreachable!("it is running");
+        };
+        launcher.suspended = false;
+    });
+    assert_eq!(plan(&begun).status.outcome, None, "its Job makes a pod");
+}
+
+#[test]
 fn a_pod_without_a_worker_name_does_not_open_the_gate() {
     let odd = world(job("demo").workers(1).launcher_waits())
         .settled()
