@@ -3,7 +3,7 @@
 //! rests a little longer: each pass looks at all of them, and their events would leave no time for
 //! the jobs of others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub(crate) struct PendingJobs {
 struct Subscriber {
     /// Before it subscribes, nothing is kept for it; it may never do so.
     listens: AtomicBool,
-    jobs: Mutex<HashSet<ObjectKey>>,
+    /// In order, so that the same events lead to the same passes.
+    jobs: Mutex<BTreeSet<ObjectKey>>,
     news: Notify,
 }
 
@@ -59,7 +60,10 @@ impl PendingJobs {
         let (now, mut resting) = (Instant::now(), lock(&self.resting));
         resting.retain(|_, until| *until > now);
         let mut jobs = lock(&subscriber.jobs);
-        let ready: Vec<ObjectKey> = jobs.extract_if(|job| !resting.contains_key(job)).collect();
+        let ready: Vec<ObjectKey> = {
+            let rests = |job: &ObjectKey| resting.contains_key(job);
+            jobs.extract_if(.., |job| !rests(job)).collect()
+        };
         match ready.is_empty() {
             true => Err(jobs
                 .iter()

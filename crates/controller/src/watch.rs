@@ -353,7 +353,7 @@ impl Watch {
             })
             .reflect(writer)
             .map(move |event| match event {
-                Ok(Event::InitDone) => stored.state(),
+                Ok(Event::InitDone) => in_order(stored.state()),
                 Ok(Event::Apply(job)) => {
                     let job = stored.get(&ObjectRef::from_obj_with(&job, resource_of_ref.clone()));
                     job.into_iter().collect()
@@ -383,6 +383,12 @@ impl Watch {
             Ok((job, version))
         })
     }
+}
+
+/// So that the same list leads to the same passes: the store has no order.
+fn in_order(mut jobs: Vec<Arc<UserJob>>) -> Vec<Arc<UserJob>> {
+    jobs.sort_by_key(|job| job.key());
+    jobs
 }
 
 /// An expired watch is routine: `list_watch` lists again.

@@ -39,6 +39,7 @@ impl WatchGap {
         while !self.is_long() {
             let since = *gap.borrow_and_update();
             tokio::select! {
+                biased;
                 changed = gap.changed() => changed.expect("the sender lives as long as the gap"),
                 () = sleep_until(since.unwrap_or_else(Instant::now) + LONG), if since.is_some() => {}
             }
