@@ -95,6 +95,13 @@ enum Action {
         #[command(flatten)]
         which: Which,
     },
+    /// Bring images into every node, from archives that `cargo xtask images` or others made
+    Load {
+        #[command(flatten)]
+        which: Which,
+        #[arg(required = true)]
+        archives: Vec<PathBuf>,
+    },
     /// Run kubectl as the cluster's administrator
     Kubectl {
         #[command(flatten)]
@@ -222,6 +229,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             print_env(&Running::of(&which.running()?));
             Ok(())
         }
+        Action::Load { which, archives } => up::load_into_running(&which.running()?, &archives),
         Action::Kubectl { which, args } => {
             let error = up::kubectl(&which.running()?).args(args).exec();
             Err(error).context("cannot start kubectl")

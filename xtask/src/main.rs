@@ -91,3 +91,14 @@ fn root() -> &'static Path {
         .parent()
         .expect("xtask lies in the root of the repository")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_of_all_chores_fit_together() {
+        Xtask::command().debug_assert();
+    }
+}

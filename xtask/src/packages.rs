@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -13,16 +14,14 @@ use crate::command;
 
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
-    let mut missing = Vec::new();
-    for package in packages {
-        if !is_installed(package)? {
-            missing.push(*package);
-        }
-    }
+    let missing = missing(packages);
     if missing.is_empty() {
         return Ok(());
     }
     let wanted = missing.join(" ");
+    if !is_debian() {
+        bail!("programs are missing that Debian has in the packages {wanted}");
+    }
     if !rustix::process::geteuid().is_root() {
         bail!("Debian packages are missing; as root run: apt-get install {wanted}");
     }
@@ -40,6 +39,46 @@ pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     )?;
     Ok(())
 }
+
+/// Whether packages can be installed here.
+pub(crate) fn is_debian() -> bool {
+    on_path("dpkg-query").is_some() && on_path("apt-get").is_some()
+}
+
+/// Those of the packages that this machine lacks. Where there are none of Debian's, a package is there if its program is.
+pub(crate) fn missing(packages: &[&str]) -> Vec<String> {
+    let debian = is_debian();
+    let has = |package: &&&str| match debian {
+        true => is_installed(package).unwrap_or(false),
+        false => PROGRAMS
+            .iter()
+            .any(|(known, program)| *known == **package && on_path(program).is_some()),
+    };
+    let missing = packages.iter().filter(|package| !has(package));
+    missing.map(|package| (*package).to_owned()).collect()
+}
+
+/// A program of this name.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut found = std::env::split_paths(&path).map(|directory| directory.join(program));
+    found.find(|file| file.is_file())
+}
+
+/// A program of each package that tests on any Linux need.
+const PROGRAMS: [(&str, &str); 11] = [
+    ("openssh-client", "ssh-keygen"),
+    ("openssh-server", "sshd"),
+    ("procps", "ps"),
+    ("iproute2", "ip"),
+    ("pdsh", "pdsh"),
+    ("python3-venv", "python3"),
+    ("libopenmpi-dev", "mpicc"),
+    ("openmpi-bin", "mpirun"),
+    ("mpich", "mpiexec.hydra"),
+    ("lammps", "lmp"),
+    ("hpcc", "hpcc"),
+];
 
 /// Where Debian keeps what is installed: a thing to lock that is there anyway.
 const DATABASE: &str = "/var/lib/dpkg";

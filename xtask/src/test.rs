@@ -3,7 +3,9 @@
 //! and images are made, nor what is tested.
 
 mod builds;
+mod foreign;
 mod leftovers;
+mod machine;
 mod report;
 mod tally;
 
@@ -21,7 +23,9 @@ use crate::command::cargo;
 use crate::interrupts::Interrupts;
 use crate::{clients, command, gangs, images, packages, queues, tidy, weather};
 use builds::Builds;
+use foreign::Foreign;
 use leftovers::Sandbox;
+use machine::{Machine, PACKAGES};
 use report::Report;
 use tally::{Reader, Tally};
 
@@ -37,12 +41,14 @@ pub(crate) struct Args {
     /// Leave clusters running when their tests have ended
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    foreign: foreign::Elsewhere,
     /// Words for the test programs, such as part of a test's name
     #[arg(last = true)]
     words: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Group {
     /// Format, tidy, clippy, and the tests that need nothing but cargo
     Unit,
@@ -66,22 +72,6 @@ impl Group {
         !matches!(self, Self::Unit | Self::Weather)
     }
 }
-
-/// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
-/// `python3` for the launchers that are written in it, two MPIs for jobs on this machine, and programs of recipes.
-const PACKAGES: &[&str] = &[
-    "openssh-client",
-    "openssh-server",
-    "procps",
-    "iproute2",
-    "pdsh",
-    "python3-venv",
-    "libopenmpi-dev",
-    "openmpi-bin",
-    "mpich",
-    "lammps",
-    "hpcc",
-];
 
 /// Tests that need nothing but cargo.
 const WITHOUT_CLUSTER: [&str; 7] = [
@@ -128,7 +118,9 @@ fn needs(group: Group) -> &'static [Artifact] {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let interrupts = Interrupts::watch()?;
-    let groups = match args.only {
+    let machine = Machine::here();
+    let foreign = args.foreign.cluster(args.only)?;
+    let mut groups = match args.only {
         Some(group) => vec![group],
         // Big jobs take minutes on a machine that does nothing else, and much longer elsewhere; queues
         // take minutes to build.
@@ -139,29 +131,43 @@ pub(crate) fn run(args: Args) -> Result<()> {
             groups
         }
     };
-    let report = Report::new(interrupts.clone());
+    let mut report = Report::new(interrupts.clone());
+    if foreign.is_none() {
+        machine.leave_out(&mut groups, args.only, &mut report)?;
+    }
     let sandbox = Sandbox::new()?;
     report.stage("packages", || {
-        packages::ensure(PACKAGES)?;
+        if groups.iter().any(|group| group.needs_cluster()) {
+            packages::ensure(PACKAGES)?;
+        }
         if groups.contains(&Group::Api) {
             packages::ensure(&["prometheus"])?;
         }
         // Now, and not while the tests of a stage wait for it.
-        if groups.iter().any(|group| group.needs_cluster()) {
+        if foreign.is_none() && groups.iter().any(|group| group.needs_cluster()) {
             let with_nodes = [Group::Cluster, Group::Queues];
             cluster::install_packages(with_nodes.iter().any(|group| groups.contains(group)))?;
         }
         Ok(Tally::default())
     });
     let wanted: BTreeSet<_> = groups.iter().flat_map(|group| needs(*group)).collect();
-    let wanted: Vec<_> = wanted.into_iter().copied().collect();
+    let mut wanted: Vec<_> = wanted.into_iter().copied().collect();
+    wanted.retain(|artifact| match &foreign {
+        Some(foreign) => foreign.needs(*artifact),
+        None => machine.builds(*artifact),
+    });
+    let mut words = args.words;
+    words.extend(foreign.iter().flat_map(Foreign::words));
     let stages = Stages {
+        wanted: wanted.clone(),
+        foreign,
+        machine,
         builds: Builds::start(interrupts.clone(), &wanted)?,
         interrupts,
         sandbox,
         keep: args.keep,
         all: args.all,
-        words: args.words,
+        words,
     };
     stages.run(&groups, &report);
     let Stages {
@@ -175,6 +181,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// What the stages have in common.
 struct Stages {
+    /// What is built.
+    wanted: Vec<Artifact>,
+    /// Where the tests with nodes run, if not on a cluster that they start.
+    foreign: Option<Foreign>,
+    machine: Machine,
     interrupts: Interrupts,
     builds: Builds,
     sandbox: Sandbox,
@@ -275,9 +286,12 @@ impl Stages {
 
     /// With the kubectl of this Kubernetes, whatever else is on the path.
     fn local(&self) -> Result<Tally> {
-        self.builds.wait_for(needs(Group::Local))?;
+        self.await_builds(Group::Local)?;
         let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let kubectl = cluster::kubectl_directory()?;
+        let kubectl = match self.machine.own_kubectl() {
+            Some(kubectl) => kubectl.parent().context("it lies nowhere")?.to_owned(),
+            None => cluster::kubectl_directory()?,
+        };
         let path = std::iter::once(kubectl).chain(std::env::split_paths(&inherited));
         let path = std::env::join_paths(path)?;
         let kubectl = ["--package", "minicluster", "--test", "kubectl"];
@@ -293,7 +307,7 @@ impl Stages {
     }
 
     fn api(&self) -> Result<Tally> {
-        self.builds.wait_for(needs(Group::Api))?;
+        self.await_builds(Group::Api)?;
         self.with_cluster("testapi", 0, Vec::new(), |environment| {
             // The model is only worth what it shares with the real one.
             let conformance = ["--package", "minicluster", "--test", "conformance"];
@@ -310,7 +324,7 @@ impl Stages {
     }
 
     fn size(&self) -> Result<Tally> {
-        self.builds.wait_for(needs(Group::Size))?;
+        self.await_builds(Group::Size)?;
         self.with_cluster("testsize", 0, Vec::new(), |environment| {
             let mut tests = cargo("test");
             tests.args(["--package", "e2e", "--test", "size"]);
@@ -334,19 +348,34 @@ impl Stages {
     }
 
     fn cluster(&self) -> Result<Tally> {
-        self.builds.wait_for(needs(Group::Cluster))?;
-        self.with_cluster("test", 3, images::ensure_all()?, |environment| {
-            let mut tests = cargo("test");
-            tests.args(["--package", "e2e", "--test", "cluster"]);
-            tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
-            tests.env("MUSTER_E2E_HELM", clients::helm()?);
-            tests.envs(clients::environment()?);
-            self.tests_of_real_parts("", tests.envs(environment))
-        })
+        self.await_builds(Group::Cluster)?;
+        let Some(foreign) = &self.foreign else {
+            return self.with_cluster("test", 3, images::ensure_all()?, |environment| {
+                self.tests_with_nodes(environment)
+            });
+        };
+        let directory = tempfile::tempdir().context("cannot make a directory")?;
+        let running = foreign.prepared(directory.path())?;
+        self.tests_with_nodes(environment(&running)?)
+    }
+
+    fn tests_with_nodes(&self, environment: Environment) -> Result<Tally> {
+        let mut tests = cargo("test");
+        tests.args(["--package", "e2e", "--test", "cluster"]);
+        tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
+        tests.env("MUSTER_E2E_HELM", clients::helm()?);
+        tests.envs(clients::environment()?);
+        self.tests_of_real_parts("", tests.envs(environment))
+    }
+
+    fn await_builds(&self, group: Group) -> Result<()> {
+        let mut builds = needs(group).to_vec();
+        builds.retain(|artifact| self.wanted.contains(artifact));
+        self.builds.wait_for(&builds)
     }
 
     fn queues(&self) -> Result<Tally> {
-        self.builds.wait_for(needs(Group::Queues))?;
+        self.await_builds(Group::Queues)?;
         let (kueue, schedulers) = (queues::kueue()?, gangs::schedulers()?);
         let stacks = [
             "openmpi4",

@@ -12,12 +12,17 @@ use super::layout::{Node, State};
 use super::wait;
 
 const ROOT: &str = "/sys/fs/cgroup";
+/// What the kubelet asks of its root with version 2: these controllers for the groups below it.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "hugetlb", "memory", "pids"];
 
 /// Makes the group that becomes the kubelet's root, in every hierarchy.
 pub(crate) fn make(state: &State, node: Node) -> Result<()> {
     for hierarchy in hierarchies()? {
         if is_unified(&hierarchy) && hierarchy != Path::new(ROOT) {
             continue; // beside version 1 it has no controllers, and nothing asks for it
+        }
+        if is_unified(&hierarchy) {
+            delegate(&hierarchy)?;
         }
         let group = hierarchy.join(state.cgroup(node));
         fs::create_dir_all(&group).with_context(|| format!("cannot make {}", group.display()))?;
@@ -32,6 +37,32 @@ pub(crate) fn make(state: &State, node: Node) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// With version 2, a group has those controllers that the group above it passes on. systemd passes on what its services
+/// ask for, which need not be all.
+fn delegate(root: &Path) -> Result<()> {
+    let read = |file: &str| {
+        let path = root.join(file);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let (there, passed_on) = (read("cgroup.controllers")?, read("cgroup.subtree_control")?);
+    for controller in missing(&there, &passed_on) {
+        fs::write(
+            root.join("cgroup.subtree_control"),
+            format!("+{controller}"),
+        )
+        .with_context(|| format!("cannot pass on the cgroup controller {controller}"))?;
+    }
+    Ok(())
+}
+
+/// What the kernel has, the kubelet needs, and the root does not pass on yet.
+fn missing(there: &str, passed_on: &str) -> Vec<&'static str> {
+    let has = |list: &str, name: &str| list.split_whitespace().any(|word| word == name);
+    let mut needed = CONTROLLERS.to_vec();
+    needed.retain(|name| has(there, name) && !has(passed_on, name));
+    needed
 }
 
 /// Removes every group of the cluster. The kernel lets go of a killed process some time after the
@@ -93,4 +124,16 @@ fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_dir())
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_controllers_that_are_there_and_not_passed_on_are_asked_for() {
+        let there = "cpuset cpu io memory pids rdma misc\n";
+        assert_eq!(missing(there, "memory pids\n"), ["cpu", "cpuset"]);
+        assert!(missing(there, "cpuset cpu memory pids\n").is_empty());
+    }
 }

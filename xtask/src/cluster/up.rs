@@ -19,6 +19,7 @@ use super::{Running, Spec, down, network, node, pki, processes, programs, store,
 use crate::{command, packages};
 
 const DNS: &str = include_str!("../../../e2e/cluster/coredns.yaml");
+const START: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(180);
 
 pub(crate) fn up(spec: &Spec) -> Result<Running> {
@@ -54,7 +55,7 @@ pub(crate) fn require_rights(nodes: u8) -> Result<()> {
 }
 
 /// Brings the archives into every node.
-fn load_into_running(state: &State, archives: &[PathBuf]) -> Result<()> {
+pub(crate) fn load_into_running(state: &State, archives: &[PathBuf]) -> Result<()> {
     let progress = Progress::start();
     let load_node = |node: Node| {
         let Some(process) = processes::init_of_node(state, node) else {
@@ -128,6 +129,11 @@ fn start(state: &State, shape: &Shape) -> Result<()> {
     pki::make(state, shape)?;
     progress.reached("certificates");
     let top = spawn(state, shape)?;
+    // While a process becomes another program, it shows no variables, by which it is known.
+    let log = state.log("cluster");
+    wait::until("the first process", START, &log, || {
+        Ok(processes::top(state).is_some())
+    })?;
     if shape.nodes > 0 {
         network::await_own_namespace(top, &state.log("cluster"))?;
         network::link_machine(state, top)?;

@@ -19,6 +19,8 @@ pub(super) struct Report {
     interrupts: Interrupts,
     started: Instant,
     stages: Mutex<Vec<Stage>>,
+    /// What this machine cannot run, and why.
+    left_out: Vec<String>,
 }
 
 /// How one stage went.
@@ -34,7 +36,13 @@ impl Report {
             interrupts,
             started: Instant::now(),
             stages: Mutex::default(),
+            left_out: Vec::new(),
         }
+    }
+
+    /// The closing says this once more.
+    pub(super) fn leave_out(&mut self, why: String) {
+        self.left_out.push(why);
     }
 
     /// Runs a stage, unless a signal came before.
@@ -116,6 +124,9 @@ impl Report {
                 let _ = writeln!(text, "{test}: {said}");
             }
         }
+        if !self.left_out.is_empty() {
+            let _ = writeln!(text, "\n{}", self.left_out.join("\n"));
+        }
         let _ = write!(text, "\n{} passed, {} failed", sum.passed, sum.failed);
         if sum.ignored > 0 {
             let _ = write!(text, ", {} ignored", sum.ignored);
@@ -175,6 +186,15 @@ operator             90.0
 
 42 passed, 0 failed"
         );
+    }
+
+    #[test]
+    fn what_could_not_run_is_named_before_the_last_line() {
+        let mut report = Report::new(Interrupts::default());
+        report.leave_out("api tests cannot run here".to_owned());
+        let text = report.closing(Duration::ZERO, &BTreeMap::new());
+        let end = "\n\napi tests cannot run here\n\n0 passed, 0 failed";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
