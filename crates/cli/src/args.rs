@@ -2,6 +2,7 @@
 //! file of `verbs`.
 
 pub(crate) mod generate;
+pub(crate) mod report;
 #[cfg(test)]
 mod tests;
 
@@ -77,6 +78,9 @@ pub(crate) enum Verb {
     /// Explain why a job waits or failed, or what a field is for
     #[command(hide = true)]
     Explain(NameArgs),
+    /// Write a page that shows what happened to a job
+    #[command(after_help = report::REPORT_EXAMPLES)]
+    Report(report::ReportArgs),
     /// Print the output of a job's programs
     Logs(LogsArgs),
     /// Wait until a job is over, and exit with its code
@@ -356,6 +360,9 @@ pub(crate) struct RunArgs {
     /// json: print the verdict on stdout and the program's output on stderr
     #[arg(short, long, value_parser = ["json"])]
     pub(crate) output: Option<String>,
+    /// Write a page that shows what happened, whichever way the job ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// What the launcher runs instead of the command in the file
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

@@ -93,6 +93,15 @@ impl Backend {
         }
     }
 
+    /// A run that is over, the last one on this machine.
+    pub(crate) fn of_record(record: Record) -> Self {
+        Self {
+            source: Source::Records(vec![record]),
+            namespace: "default".to_owned(),
+            address: Address::Last,
+        }
+    }
+
     /// What to write after a command of muster, so that it finds this job in the same place.
     pub(crate) fn address(&self, name: &str) -> String {
         match &self.address {
@@ -199,6 +208,43 @@ impl Backend {
             }
         };
         events.retain(|event| event["involvedObject"]["uid"] == job.uid());
+        events.sort_by_key(|event| event_time(event).to_owned());
+        Ok(events)
+    }
+
+    /// Events about a job and about these pods, oldest first.
+    pub(crate) async fn all_events(&self, job: JobView<'_>, pods: &[Value]) -> Result<Vec<Value>> {
+        let mut events = self.events(job).await?;
+        let uids: std::collections::BTreeSet<&str> = pods
+            .iter()
+            .filter_map(|pod| pod["metadata"]["uid"].as_str())
+            .collect();
+        let of_pods = match &self.source {
+            Source::Live(_) if uids.is_empty() => Vec::new(),
+            Source::Live(client) => {
+                let api = api(
+                    client,
+                    &ApiResource::erase::<Event>(&()),
+                    Some(job.namespace()),
+                );
+                list(
+                    &api,
+                    &ListParams::default().fields("involvedObject.kind=Pod"),
+                )
+                .await?
+            }
+            Source::Records(records) => {
+                let record = records.iter().find(|record| record.holds(job));
+                record
+                    .map(|record| record.events.clone())
+                    .unwrap_or_default()
+            }
+        };
+        let is_own = |event: &Value| {
+            let uid = event["involvedObject"]["uid"].as_str();
+            uid.is_some_and(|uid| uids.contains(uid))
+        };
+        events.extend(of_pods.into_iter().filter(is_own));
         events.sort_by_key(|event| event_time(event).to_owned());
         Ok(events)
     }

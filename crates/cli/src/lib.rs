@@ -6,6 +6,7 @@
 
 mod args;
 mod backend;
+mod children;
 mod convert;
 mod exit;
 mod follow;
@@ -13,9 +14,12 @@ mod lint;
 mod local;
 mod manifest;
 mod out;
+mod rank_mark;
+mod report;
 mod schema;
 mod state;
 mod table;
+mod timeline;
 mod verbs;
 mod verdict;
 mod view;
@@ -109,6 +113,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
             })
         }
         Verb::Explain(args) => wait_for(verbs::why::run(&global, &args)),
+        Verb::Report(args) => wait_for(verbs::report::run(&global, &args)),
         Verb::Logs(args) => wait_for(verbs::logs::run(&global, &args)),
         Verb::Wait(args) => wait_for(verbs::wait::run(&global, &args)),
         Verb::Cancel(args) => wait_for(verbs::cancel::run(&global, &args)),

@@ -258,6 +258,13 @@ impl Record {
         }
     }
 
+    /// Of a run that is over, with the logs in its directory.
+    pub(crate) fn over(mut self, run: &Run) -> Self {
+        self.jobs.iter_mut().for_each(abandon);
+        self.directory.clone_from(&run.directory);
+        self
+    }
+
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Value> {
         self.jobs.iter()
     }

@@ -12,6 +12,7 @@ pub(crate) mod lint;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod render;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod submit;
 pub(crate) mod up;

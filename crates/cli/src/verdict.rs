@@ -2,6 +2,7 @@
 //! the job's status and its launcher's pod, and the advice from the reason.
 
 use contract::reason::{Evidence, Fault, Reason};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::out::{BOLD, RED, painted};
@@ -81,6 +82,39 @@ pub(crate) fn as_json(job: JobView<'_>, pods: &[Value]) -> Value {
         "programExitCode": end.map(|end| end.code),
         "seconds": job.seconds(),
     })
+}
+
+/// What became of a job, or why it waits, in one sentence.
+pub(crate) fn sentence(job: JobView<'_>, pods: &[Value], now: Timestamp) -> String {
+    let name = job.name();
+    let age = table::since(job.created(), now);
+    match job.phase() {
+        "Failed" => format!("{name} failed: {}", brief(job)),
+        "Succeeded" => {
+            let took = job
+                .seconds()
+                .map(|secs| format!(" in {}", table::run_time(secs)));
+            format!(
+                "{name} succeeded{}{}",
+                took.unwrap_or_default(),
+                recovery_words(pods)
+            )
+        }
+        "Running" => format!(
+            "{name} has been running for {}: {} workers are ready",
+            table::since(job.time("startTime"), now),
+            job.word("ready")
+        ),
+        "Suspended" => format!("{name} is suspended: it has no pods until it is resumed"),
+        "" => format!("{name} was created {age} ago, and no operator has reconciled it yet"),
+        _ if job.word("message").is_empty() => {
+            format!(
+                "{name} has been waiting for {age}: {} workers are ready",
+                job.word("ready")
+            )
+        }
+        _ => format!("{name} has been waiting for {age}: {}", brief(job)),
+    }
 }
 
 /// How a job failed, for people. They find the job by the address.

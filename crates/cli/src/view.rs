@@ -189,6 +189,14 @@ impl<'v> PodView<'v> {
         report.filter(|report| report.attempts > 1)
     }
 
+    /// What the agent says of the last run in this pod.
+    pub(crate) fn agent_report(self) -> Option<AgentReport> {
+        let mut messages = self
+            .statuses()
+            .filter_map(|status| status["state"]["terminated"]["message"].as_str());
+        messages.find_map(planner::read_agent_report)
+    }
+
     /// Why it does not start: reason and message of the kubelet or the scheduler.
     pub(crate) fn waiting(self) -> Option<(String, String)> {
         let waiting = self.statuses().find_map(|status| {

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::args::{Global, LogsArgs};
 use crate::backend::Backend;
 use crate::exit::Failure;
-use crate::out;
 use crate::view::{JobView, PodView, launcher, workers};
+use crate::{out, rank_mark};
 
 pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
     let backend = Backend::connect(global, Some(&args.job.name)).await?;
@@ -38,7 +38,9 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> Result<u8> {
         attempt.set(begun(&text, args.timestamps).unwrap_or(attempt.get()));
         let wanted = args.attempt.is_none_or(|wanted| wanted == attempt.get())
             && args.grep.as_ref().is_none_or(|part| text.contains(part))
-            && ranks.as_ref().is_none_or(|ranks| of_rank(&text, ranks));
+            && ranks
+                .as_ref()
+                .is_none_or(|ranks| rank_mark::is_of_any(&text, ranks));
         if wanted {
             let label = if args.label {
                 format!("[{}] ", pod.name())
@@ -111,15 +113,6 @@ fn chosen<'p>(args: &LogsArgs, pods: &'p [Value]) -> Result<Vec<PodView<'p>>> {
         .collect())
 }
 
-/// Open MPI marks a line `[1,3]<stdout>:` with --tag-output, and Hydra `[3] ` with -l.
-fn of_rank(line: &str, ranks: &BTreeSet<usize>) -> bool {
-    let Some((mark, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
-        return false;
-    };
-    let rank = mark.rsplit(',').next().unwrap_or(mark);
-    rank.parse().is_ok_and(|rank| ranks.contains(&rank))
-}
-
 /// `0,2-5`.
 fn numbers(list: &str) -> Result<BTreeSet<usize>> {
     let wrong = || Failure::usage(format!("invalid list {list:?}; use 0, 2-5 or 0,3"));
@@ -156,14 +149,5 @@ mod tests {
             Some(2)
         );
         assert_eq!(begun("muster-agent: RankFailed: rank 1", false), None);
-    }
-
-    #[test]
-    fn marks_of_both_families_are_read() {
-        let ranks = BTreeSet::from([3]);
-        assert!(of_rank("[1,3]<stdout>: hello", &ranks));
-        assert!(of_rank("[3] hello", &ranks));
-        assert!(!of_rank("[1,2]<stdout>: hello", &ranks));
-        assert!(!of_rank("hello", &ranks));
     }
 }

@@ -107,6 +107,10 @@ impl Session<'_> {
         self.local.end().await;
         // The program's output comes before the summary of its run.
         self.output.finish();
+        if let Some(path) = &self.args.report {
+            let backend = Backend::of_record(record.over(&self.run));
+            super::report::of_run(&backend, &name, path).await;
+        }
         match ending {
             Ending::Finished(Ok(job)) => {
                 let finished = follower.conclude(JobView(&job)).await?;
