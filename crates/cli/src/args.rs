@@ -81,6 +81,9 @@ pub(crate) enum Verb {
     /// Write a page that shows what happened to a job
     #[command(after_help = report::REPORT_EXAMPLES)]
     Report(report::ReportArgs),
+    /// Show all jobs in a browser, while they run
+    #[command(after_help = report::UI_EXAMPLES)]
+    Ui(report::UiArgs),
     /// Print the output of a job's programs
     Logs(LogsArgs),
     /// Wait until a job is over, and exit with its code

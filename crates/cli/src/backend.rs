@@ -2,6 +2,8 @@
 //! records of earlier local runs. Decides which, and turns API errors into sentences that say what
 //! to do.
 
+mod watched;
+
 use std::path::Path;
 use std::pin::Pin;
 
@@ -24,6 +26,7 @@ use crate::exit::{self, Failure};
 use crate::manifest::{self, Api};
 use crate::state::{self, Record};
 use crate::view::{JobView, PodView};
+pub(crate) use watched::{Bell, Watched};
 
 /// Seconds after which an API server ends a watch.
 const WATCH_SECS: u32 = 60;
@@ -100,6 +103,39 @@ impl Backend {
             namespace: "default".to_owned(),
             address: Address::Last,
         }
+    }
+
+    /// The same place, as it is now: records are read anew.
+    pub(crate) fn renewed(&self) -> Result<Self> {
+        let source = match &self.source {
+            Source::Live(client) => Source::Live(client.clone()),
+            Source::Records(_) => Source::Records(state::records()?),
+        };
+        let address = match &self.address {
+            Address::Last => Address::Last,
+            Address::Flags(flags) => Address::Flags(flags.clone()),
+        };
+        let namespace = self.namespace.clone();
+        Ok(Self {
+            source,
+            namespace,
+            address,
+        })
+    }
+
+    /// The directory that changes when a recorded pod writes into its log.
+    pub(crate) fn log_directory(&self, pod: PodView<'_>) -> Option<std::path::PathBuf> {
+        let Source::Records(records) = &self.source else {
+            return None;
+        };
+        let container = pod.main_container();
+        let mut records = records.iter().filter(|record| {
+            record
+                .pods
+                .iter()
+                .any(|own| own["metadata"]["uid"] == pod.0["metadata"]["uid"])
+        });
+        records.next()?.log_directory(pod.0, container)
     }
 
     /// What to write after a command of muster, so that it finds this job in the same place.

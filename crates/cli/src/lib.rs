@@ -20,6 +20,7 @@ mod schema;
 mod state;
 mod table;
 mod timeline;
+mod ui;
 mod verbs;
 mod verdict;
 mod view;
@@ -114,6 +115,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         }
         Verb::Explain(args) => wait_for(verbs::why::run(&global, &args)),
         Verb::Report(args) => wait_for(verbs::report::run(&global, &args)),
+        Verb::Ui(args) => wait_for(ui::run(&global, &args)),
         Verb::Logs(args) => wait_for(verbs::logs::run(&global, &args)),
         Verb::Wait(args) => wait_for(verbs::wait::run(&global, &args)),
         Verb::Cancel(args) => wait_for(verbs::cancel::run(&global, &args)),

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::backend::Backend;
 use crate::view::JobView;
 use data::Report;
+pub(crate) use sections::mark;
 use tail::LogTail;
 
 /// Everything that a report is made of.

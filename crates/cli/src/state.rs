@@ -3,6 +3,8 @@
 //! what is removed: the working files of runs that are over, and all but the newest runs. Must never
 //! change or remove what muster did not create.
 
+pub(crate) mod changes;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -236,6 +238,15 @@ pub(crate) fn records() -> Result<Vec<Record>> {
     Ok(records.collect())
 }
 
+/// Where runs are, and each of them.
+pub(crate) fn run_directories() -> Result<Vec<PathBuf>> {
+    let all = directory()?.join("runs");
+    private(&all)?;
+    let mut directories = runs()?;
+    directories.push(all);
+    Ok(directories)
+}
+
 /// A job whose run was killed has ended with it.
 fn abandon(job: &mut Value) {
     let muster = &mut job["status"]["muster"];
@@ -272,6 +283,12 @@ impl Record {
     /// Whether it is the record of this very job.
     pub(crate) fn holds(&self, job: JobView<'_>) -> bool {
         self.jobs.iter().any(|own| JobView(own).uid() == job.uid())
+    }
+
+    /// The directory of a container's log, which changes when a line is written.
+    pub(crate) fn log_directory(&self, pod: &Value, container: &str) -> Option<PathBuf> {
+        let path = log::last(&self.directory, &PodRef::of(pod), container, false)?;
+        path.parent().map(Path::to_owned)
     }
 
     /// A container's log as it was kept.

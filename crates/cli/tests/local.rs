@@ -2,6 +2,8 @@
 
 #[path = "local/bad_input.rs"]
 mod bad_input;
+#[path = "local/browser.rs"]
+mod browser;
 #[path = "local/dialects.rs"]
 mod dialects;
 #[path = "local/examples.rs"]
@@ -24,5 +26,9 @@ mod readme;
 mod recipes;
 #[path = "local/recovery.rs"]
 mod recovery;
+#[path = "local/report.rs"]
+mod report;
+#[path = "local/ui.rs"]
+mod ui;
 #[path = "local/world.rs"]
 mod world;

@@ -1,0 +1,235 @@
+//! Pages that change while somebody looks. Decides when a change is sent, and that only what has changed is. Must not
+//! know what a section shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use super::answer::{self, Answer, Gone, Messages};
+use super::{Ui, jobs_page};
+use crate::backend::Watched;
+use crate::report::data::Report;
+use crate::report::{Facts, page};
+use crate::view::JobView;
+
+/// Changes come in crowds, and nobody reads faster than this.
+const PACE: Duration = Duration::from_millis(200);
+/// A bar that grows, or an age, is drawn anew after this time although nothing has changed.
+const GROWTH: Duration = Duration::from_secs(5);
+
+/// Kind of a message that holds sections by their id.
+const SECTIONS: &str = "sections";
+
+/// The list of jobs, from now on.
+pub(super) fn jobs(ui: Arc<Ui>) -> Answer {
+    let (answer, messages) = answer::messages();
+    tokio::spawn(async move {
+        let mut rings = ui.bell.subscribe();
+        let mut sent = BTreeMap::new();
+        loop {
+            let sections = jobs_page::sections(&ui);
+            let sent = send(&messages, &mut sent, sections).await;
+            if sent.is_err() || !next(&mut rings, &messages, true).await {
+                return;
+            }
+        }
+    });
+    answer
+}
+
+/// One job, from now on.
+pub(super) fn job(ui: Arc<Ui>, uid: String) -> Answer {
+    let (answer, messages) = answer::messages();
+    tokio::spawn(async move {
+        let Some(job) = found(&ui, &uid).await else {
+            return;
+        };
+        let mut look = JobLook::begin(&ui, job);
+        let mut rings = look.bell.subscribe();
+        let mut rings_of_jobs = ui.bell.subscribe();
+        let mut sent = BTreeMap::new();
+        loop {
+            let sections = look.sections(&ui, &uid).await;
+            if send(&messages, &mut sent, sections).await.is_err() {
+                return;
+            }
+            let grows = !JobView(&look.job).is_finished();
+            let goes_on = tokio::select! {
+                goes_on = next(&mut rings, &messages, grows) => goes_on,
+                goes_on = next(&mut rings_of_jobs, &messages, grows) => goes_on,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    });
+    answer
+}
+
+/// The report of a job as it is now.
+pub(super) async fn report(ui: &Ui, uid: &str) -> Option<Report> {
+    let job = found(ui, uid).await?;
+    let backend = ui.backend.renewed().ok()?;
+    let facts = Facts::of_job(&backend, job).await;
+    Some(facts.report(Timestamp::now()))
+}
+
+/// The job, once the first list of jobs is there.
+pub(super) async fn found(ui: &Ui, uid: &str) -> Option<Value> {
+    let mut rings = ui.bell.subscribe();
+    loop {
+        let found = ui.jobs.iter().find_map(|jobs| jobs.get(uid));
+        if found.is_some() || ui.jobs.iter().all(Watched::has_answer) {
+            return found;
+        }
+        rings.changed().await.ok()?;
+    }
+}
+
+/// Waits for a change, or until the picture is old. False once nobody looks any more.
+async fn next(rings: &mut watch::Receiver<()>, messages: &Messages, grows: bool) -> bool {
+    let change = async {
+        let changed = match grows {
+            true => tokio::time::timeout(GROWTH, rings.changed()).await,
+            false => Ok(rings.changed().await),
+        };
+        // The rest of the crowd.
+        tokio::time::sleep(PACE).await;
+        rings.mark_unchanged();
+        changed
+    };
+    tokio::select! {
+        changed = change => !matches!(changed, Ok(Err(_))),
+        () = messages.gone() => false,
+    }
+}
+
+/// Sends the sections that differ from those that were sent.
+async fn send(
+    messages: &Messages,
+    sent: &mut BTreeMap<&'static str, String>,
+    sections: Vec<page::Section>,
+) -> Result<(), Gone> {
+    let mut changed = Map::new();
+    for section in sections {
+        let html = section.html.as_str();
+        if sent.get(section.id).map(String::as_str) != Some(html) {
+            changed.insert(section.id.to_owned(), html.into());
+            sent.insert(section.id, html.to_owned());
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    messages.send(SECTIONS, None, &changed.into()).await
+}
+
+/// What one browser sees of one job.
+struct JobLook {
+    /// The last that was seen of it; it stays when the job is deleted.
+    job: Value,
+    pods: Option<Watched>,
+    events: Vec<Watched>,
+    bell: watch::Sender<()>,
+    /// What was shown last.
+    last: Option<Facts>,
+}
+
+impl JobLook {
+    fn begin(ui: &Ui, job: Value) -> Self {
+        let (bell, _) = watch::channel(());
+        let view = JobView(&job);
+        Self {
+            pods: ui.backend.watch_pods(view, &bell),
+            events: ui.backend.watch_events(view, &bell),
+            job,
+            bell,
+            last: None,
+        }
+    }
+
+    async fn sections(&mut self, ui: &Ui, uid: &str) -> Vec<page::Section> {
+        let job = ui.jobs.iter().find_map(|jobs| jobs.get(uid));
+        let mut trouble = self.trouble(ui);
+        let is_deleted = job.is_none();
+        if is_deleted && trouble.is_empty() {
+            trouble.push("The job was deleted. This is what was known of it.".to_owned());
+        }
+        if let Some(job) = job {
+            self.job = job;
+        }
+        let last = self.last.take().unwrap_or_default();
+        let facts = match is_deleted {
+            true => last,
+            false => {
+                let mut facts = self.facts(ui).await;
+                // The pods of a job that is over are removed; whoever looks at them still wants to.
+                if JobView(&self.job).is_finished()
+                    && facts.pods.is_empty()
+                    && !last.pods.is_empty()
+                {
+                    (facts.pods, facts.events) = (last.pods, last.events);
+                    facts.logs.extend(last.logs);
+                }
+                facts
+            }
+        };
+        let report = facts.report(Timestamp::now());
+        let mut sections = page::sections(&report);
+        if facts.job.is_null() {
+            sections.clear();
+        }
+        self.last = Some(facts);
+        sections.push(jobs_page::trouble(&trouble));
+        sections
+    }
+
+    /// What keeps the page from being up to date.
+    fn trouble(&self, ui: &Ui) -> Vec<String> {
+        let watched = ui.jobs.iter().chain(&self.pods).chain(&self.events);
+        let trouble: BTreeSet<String> = watched.filter_map(Watched::trouble).collect();
+        trouble.into_iter().collect()
+    }
+
+    async fn facts(&mut self, ui: &Ui) -> Facts {
+        let job = JobView(&self.job);
+        // A record changes as a whole, and what is over changes no more except by losing its pods.
+        let Some(pods) = self.pods.as_ref().filter(|_| !job.is_finished()) else {
+            return match ui.backend.renewed() {
+                Ok(backend) => Facts::of_job(&backend, self.job.clone()).await,
+                Err(error) => Facts {
+                    job: self.job.clone(),
+                    missing: vec![format!("{error:#}")],
+                    ..Facts::default()
+                },
+            };
+        };
+        let pods = pods.objects();
+        let uids = pods
+            .iter()
+            .filter_map(|pod| pod["metadata"]["uid"].as_str());
+        let uids: BTreeSet<&str> = uids.chain([job.uid()]).collect();
+        let own = |event: &Value| {
+            let uid = event["involvedObject"]["uid"].as_str();
+            uid.is_some_and(|uid| uids.contains(uid))
+        };
+        let mut events: Vec<Value> = self
+            .events
+            .iter()
+            .flat_map(Watched::objects)
+            .filter(own)
+            .collect();
+        events.sort_by_key(|event| crate::backend::event_time(event).to_owned());
+        Facts {
+            events,
+            pods,
+            address: ui.backend.address(job.name()),
+            job: self.job.clone(),
+            ..Facts::default()
+        }
+    }
+}
