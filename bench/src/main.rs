@@ -3,6 +3,7 @@
 //! anything is measured.
 
 mod agent_start;
+mod bed;
 mod compare;
 mod hosts;
 mod identities;
@@ -14,6 +15,7 @@ mod model;
 mod page;
 mod processor_group;
 mod programs;
+mod recovery;
 mod results;
 
 use anyhow::Result;
@@ -33,6 +35,8 @@ enum Measurement {
     LocalRun(local_run::Arguments),
     /// Time of LAMMPS under `muster run` and under mpirun alone
     LocalProgram(local_program::Arguments),
+    /// Time until a program runs again on all hosts after one of its ranks was killed
+    Recovery(recovery::Arguments),
     /// The cluster in a value: 10 000 pods once, and simple requests
     Model(model::Arguments),
     /// muster beside Kubeflow's operator, on a real API server: `cargo xtask bench` starts it
@@ -46,6 +50,7 @@ fn main() -> Result<()> {
         Measurement::AgentStart(arguments) => agent_start::run(&arguments),
         Measurement::LocalRun(arguments) => local_run::run(&arguments),
         Measurement::LocalProgram(arguments) => local_program::run(&arguments),
+        Measurement::Recovery(arguments) => recovery::run(&arguments),
         Measurement::Model(arguments) => model::run(&arguments),
         Measurement::Compare(arguments) => compare::run(&arguments),
         Measurement::Page => page::write(),

@@ -30,6 +30,14 @@ use serde_json::Value;
 /// How often a condition is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
+/// A number from the environment, for those who have more time than `make test`.
+pub fn number(variable: &str, otherwise: u32) -> Result<u32> {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().with_context(|| format!("{variable}={text}")),
+        Err(_) => Ok(otherwise),
+    }
+}
+
 /// A running test cluster.
 #[derive(Clone, Debug)]
 pub struct Cluster {

@@ -6,5 +6,6 @@ mod size {
     mod big_job;
     mod fixture;
     mod hostile_tenant;
+    mod lost_worker;
     mod witness;
 }

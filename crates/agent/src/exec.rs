@@ -27,7 +27,7 @@ use crate::children::Children;
 use crate::signals::Signals;
 use crate::tree::{below_this_process, end_all, new_mark};
 use crate::{gate, settings, spawn_error, termination_log};
-use attempt::{Attempt, Launcher};
+use attempt::{Attempt, AttemptNumber, Launcher};
 use fresh_lists::Start;
 use recovery::{Attempts, Policy};
 
@@ -73,8 +73,11 @@ fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentRepor
         let mark = new_mark();
         let begun = Instant::now();
         let attempt = {
-            let (variables, is_again) = (attempts.variables(), attempts.number() > 1);
-            Attempt::start(launcher, asked, &variables, mark.clone(), is_again)
+            let number = AttemptNumber {
+                is_again: attempts.number() > 1,
+                may_be_followed: attempts.may_follow(),
+            };
+            Attempt::start(launcher, asked, &attempts.variables(), mark.clone(), number)
         };
         let attempt = match attempt {
             Ok(attempt) => attempt,

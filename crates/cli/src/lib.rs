@@ -5,6 +5,7 @@
 //! cluster that a command talks to.
 
 mod args;
+mod attempt;
 mod backend;
 mod children;
 mod convert;

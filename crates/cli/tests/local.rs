@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "local/browser.rs"]
 mod browser;
+#[path = "local/checkpoints.rs"]
+mod checkpoints;
 #[path = "local/dialects.rs"]
 mod dialects;
 #[path = "local/examples.rs"]

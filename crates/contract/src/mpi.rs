@@ -180,6 +180,9 @@ pub enum Setting {
     NoPinning,
     /// A rank that waits for a message lets others use its core.
     YieldWhenIdle,
+    /// For how many seconds a daemon waits between SIGTERM and SIGKILL when it ends ranks because another has
+    /// failed. It waits as long even if none is left.
+    KillDelay,
 }
 
 impl Setting {
@@ -199,7 +202,8 @@ impl Setting {
             | Self::ShellArguments
             | Self::HostList
             | Self::Slots
-            | Self::Interface => None,
+            | Self::Interface
+            | Self::KillDelay => None,
         }
     }
 

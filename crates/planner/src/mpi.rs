@@ -37,7 +37,8 @@ pub(crate) fn ssh_variables(job: &Job, site: &Site, way: OverSsh) -> Variables {
         | Setting::Concurrency
         | Setting::NoTree
         | Setting::AllowRoot
-        | Setting::Interface => None,
+        | Setting::Interface
+        | Setting::KillDelay => None,
     };
     let launchers = job.mpi.launchers().iter();
     let variables = launchers.flat_map(|launcher| launcher.variables);
@@ -96,7 +97,7 @@ pub(crate) fn agent_variables(job: &Job, site: &Site, login: &Login) -> Variable
             | Setting::Concurrency
             | Setting::NoTree
             | Setting::AllowRoot => setting.usual_value(job.worker_count() as usize),
-            Setting::ShellArguments | Setting::Interface => None,
+            Setting::ShellArguments | Setting::Interface | Setting::KillDelay => None,
         }));
     }
     let (pdsh, ssh) = PDSH_REMOTE_SHELL;
@@ -135,7 +136,8 @@ pub(crate) fn exec_defaults(job: &Job, site: &Site) -> Variables {
         | Setting::KeepDomains
         | Setting::KeepDots
         | Setting::NoTree
-        | Setting::Interface => None,
+        | Setting::Interface
+        | Setting::KillDelay => None,
     };
     let launchers = job.mpi.launchers().iter();
     launchers

@@ -1,6 +1,6 @@
 //! A worker that is lost costs the job that one pod: it is created again, and the program goes on with it and
 //! with the pods that are still there. For every MPI, and for each way to lose a worker.
-//! `MUSTER_LOSSES=20` loses more of them than `make test` has time for.
+//! `MUSTER_LOSSES=20 MUSTER_WORKERS=16` loses more of them, in a larger job, than `make test` has time for.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use e2e::cluster_fixture::pi::Mpi;
 use e2e::cluster_fixture::submitted::Submitted;
 use e2e::cluster_fixture::{ClusterFixture, PATIENCE, deployed};
 use e2e::figures::say;
-use e2e::{audit, wait_for};
+use e2e::{audit, number, wait_for};
 use serde_json::{Value, json};
 
 use crate::with_cluster;
@@ -53,24 +53,21 @@ fn intel_mpi_goes_on_with_another_worker() -> Result<()> {
 }
 
 fn goes_on(mpi: Mpi) -> Result<()> {
-    let losses = std::env::var("MUSTER_LOSSES").ok();
-    let losses: usize = losses.map_or(Ok(LOSSES.len()), |text| {
-        text.parse()
-            .with_context(|| format!("MUSTER_LOSSES={text}"))
-    })?;
+    let losses = usize::try_from(number("MUSTER_LOSSES", LOSSES.len().try_into()?)?)?;
+    let workers = number("MUSTER_WORKERS", WORKERS)?;
     let script = format!(
-        "[ $MUSTER_ATTEMPT -gt {losses} ] && exec mpirun -n {WORKERS} {MISBEHAVE} 1 wait; \
-         exec mpirun -n {WORKERS} {MISBEHAVE} 900 wait"
+        "[ $MUSTER_ATTEMPT -gt {losses} ] && exec mpirun -n {workers} {MISBEHAVE} 1 wait; \
+         exec mpirun -n {workers} {MISBEHAVE} 900 wait"
     );
     with_cluster(&format!("replaced-{}", mpi.name()), |fixture| {
-        let job = agent::job(mpi, WORKERS, &["sh", "-c", &script]).with(
+        let job = agent::job(mpi, workers, &["sh", "-c", &script]).with(
             "/spec/muster/recovery",
             json!({"restarts": losses, "graceSeconds": 5}),
         );
         let job = fixture.submit(&job)?;
-        job.workers_run(WORKERS)?;
+        job.workers_run(workers)?;
         for (number, loss) in LOSSES.into_iter().cycle().take(losses).enumerate() {
-            lose_one(fixture, &job, loss, number)
+            lose_one(fixture, &job, loss, number, workers)
                 .with_context(|| format!("{loss:?}, number {number}"))?;
         }
         let succeeded = job.succeeded()?;
@@ -94,11 +91,12 @@ fn lose_one(
     job: &Submitted<'_>,
     loss: Loss,
     number: usize,
+    workers: u32,
 ) -> Result<()> {
     have_met(job, number + 1)?;
     let before = uids(&fixture.pods(job.name(), "worker")?);
     let written = fixture.writes_of(deployed::USER)?.len();
-    let index = u32::try_from(number)? % WORKERS;
+    let index = u32::try_from(number)? % workers;
     let worker = job.worker(index);
     let since = Instant::now();
     match loss {

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::audit::{Audit, table};
 use e2e::condition;
 use e2e::figures::say;
-use e2e::wait_for;
+use e2e::{number, wait_for};
 use serde_json::{Value, json};
 
-use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter, number};
+use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter};
 
 /// Enough to see what grows with the number of workers, in a minute.
 const WORKERS: u32 = 1000;

@@ -209,11 +209,3 @@ pub(crate) fn ensure_shorter(what: &str, took: Duration, limit: Duration) -> Res
     );
     Ok(())
 }
-
-/// A number from the environment, for those who have more time than `make test`.
-pub(crate) fn number(variable: &str, otherwise: u32) -> Result<u32> {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().with_context(|| format!("{variable}={text}")),
-        Err(_) => Ok(otherwise),
-    }
-}

@@ -11,9 +11,10 @@ use anyhow::{Context, Result};
 use e2e::api_fixture::{ApiFixture, name, uid};
 use e2e::figures::say;
 use e2e::jobs::MpiJob;
+use e2e::number;
 use serde_json::{Value, json};
 
-use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter, number};
+use super::fixture::{Rig, Tenant, Times, clear, ensure_shorter};
 use super::witness::Witness;
 
 /// Each attack goes on for so long, in `make test`.

@@ -53,6 +53,15 @@ pub(super) struct Launcher<'s> {
     pub(super) signals: &'s Signals,
 }
 
+/// Which of several attempts one is.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptNumber {
+    /// There was one before.
+    pub(super) is_again: bool,
+    /// Another may follow.
+    pub(super) may_be_followed: bool,
+}
+
 /// A command that runs.
 pub(super) struct Attempt<'s> {
     child: Child,
@@ -75,9 +84,9 @@ impl<'s> Attempt<'s> {
         asked: Option<usize>,
         variables: &[(&str, String)],
         mark: String,
-        is_again: bool,
+        number: AttemptNumber,
     ) -> io::Result<Self> {
-        let run_directory = RunDirectory::make(&mark, is_again);
+        let run_directory = RunDirectory::make(&mark, number.is_again);
         let mut command = Command::new(launcher.program);
         command.args(launcher.arguments);
         let launcher_env = LauncherEnv {
@@ -85,9 +94,12 @@ impl<'s> Attempt<'s> {
             workers: asked.unwrap_or_default(),
             root: getuid().is_root(),
             interface: launcher_env::interface(),
+            ends_at_once: number.may_be_followed,
             rank_wrapper: ranks::wrapper().ok(),
         };
-        command.envs(launcher_env.variables(|name| std::env::var_os(name)));
+        let settings = launcher_env.variables(|name| std::env::var_os(name));
+        let kills_at_once = launcher_env::kills_at_once(&settings);
+        command.envs(settings);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.env(env::EXEC_MARK, &mark);
         // Hydra would lay it over the workers' own.
@@ -107,6 +119,7 @@ impl<'s> Attempt<'s> {
                 asked,
                 counts_hosts: !is_off(env::CENSUS),
                 watches_ranks: !is_off(env::RANK_WATCH),
+                kills_at_once,
             },
             mark,
             stop_policy: StopPolicy::of_environment(),

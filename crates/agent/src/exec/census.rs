@@ -17,7 +17,7 @@ use crate::caller::Caller;
 use crate::frame::{Ending, RankState};
 use crate::session_record::{SessionRecord, State};
 pub(super) use trouble::Trouble;
-use trouble::{blame, failed_rank, is_own_doing, trouble_of};
+use trouble::{blame, failed_rank, is_own_doing, tells_of_another, trouble_of};
 
 /// Ranks that die of another's failure do so within this time of it, or later.
 const ECHO_MS: u64 = 700;
@@ -33,6 +33,8 @@ pub(super) struct Census {
     pub(super) counts_hosts: bool,
     /// A rank's failure is the run's.
     pub(super) watches_ranks: bool,
+    /// Launchers end ranks with SIGKILL, also those that would ask them first.
+    pub(super) kills_at_once: bool,
 }
 
 impl Census {
@@ -140,7 +142,10 @@ impl Census {
         let explains = |trouble: &Trouble| code == 0 || trouble.explains(code);
         let first = self.first_failed().filter(|first| {
             let mut records = self.rank_records();
-            explains(first) || records.any(|record| is_own_doing(first, record))
+            let is_cause = |record: &SessionRecord| {
+                self.is_own_doing(first, record) || tells_of_another(record, code)
+            };
+            explains(first) || records.any(is_cause)
         });
         let ranks = match first {
             Some(first) => vec![first],
@@ -166,9 +171,17 @@ impl Census {
             .into_iter()
             .filter(|(failed, ..)| failed.at_ms <= first.saturating_add(ECHO_MS));
         let blamed = early.min_by_key(|(failed, record, trouble)| {
-            (blame(trouble, record), failed.at_ms, failed.rank)
+            (self.blame(trouble, record), failed.at_ms, failed.rank)
         });
         blamed.map(|(.., trouble)| trouble)
+    }
+
+    fn is_own_doing(&self, trouble: &Trouble, record: &SessionRecord) -> bool {
+        is_own_doing(trouble, record, self.kills_at_once)
+    }
+
+    fn blame(&self, trouble: &Trouble, record: &SessionRecord) -> u8 {
+        blame(trouble, record, self.kills_at_once)
     }
 
     fn failed_ranks(&self) -> Vec<Trouble> {

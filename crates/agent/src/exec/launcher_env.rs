@@ -11,6 +11,9 @@ use contract::mpi::{MpiLauncher, PDSH_REMOTE_SHELL, RankWrapper, Setting};
 
 use crate::home;
 
+/// No second between SIGTERM and SIGKILL.
+const AT_ONCE: &str = "0";
+
 /// What is known before the command starts.
 pub(super) struct LauncherEnv<'s> {
     /// Where the shim is, under the names `ssh` and `muster-agent`.
@@ -19,6 +22,9 @@ pub(super) struct LauncherEnv<'s> {
     pub(super) root: bool,
     /// By which workers reach the launcher, whose name they need not be able to resolve.
     pub(super) interface: Option<String>,
+    /// The command is started again when a rank has failed, so that nobody waits for the other ranks: they would
+    /// have to end before the next attempt anyway, and what one of them writes then is of no use.
+    pub(super) ends_at_once: bool,
     /// Words in front of every rank's program, by which workers hear of the rank.
     pub(super) rank_wrapper: Option<OsString>,
 }
@@ -61,6 +67,7 @@ impl LauncherEnv<'_> {
             Setting::RemoteShell => Some(self.shim_directory.join(SHIM_NAMES[0]).into()),
             Setting::Interface => self.interface.as_ref().map(Into::into),
             Setting::AllowRoot if !self.root => None,
+            Setting::KillDelay => self.ends_at_once.then(|| AT_ONCE.into()),
             Setting::ShellKind
             | Setting::KeepDomains
             | Setting::FanOut
@@ -77,6 +84,15 @@ impl LauncherEnv<'_> {
             | Setting::YieldWhenIdle => None,
         }
     }
+}
+
+/// A launcher that has these variables kills ranks at once.
+pub(super) fn kills_at_once(variables: &[(&'static str, OsString)]) -> bool {
+    Setting::KillDelay.names().any(|name| {
+        let ours = variables.iter().find(|(other, _)| *other == name);
+        let value = ours.map(|(_, value)| value.clone());
+        value.or_else(|| std::env::var_os(name)) == Some(AT_ONCE.into())
+    })
 }
 
 fn first_on_path(directory: &Path, path: &OsStr) -> OsString {
@@ -137,6 +153,7 @@ mod tests {
             workers,
             root,
             interface: Some("eth0".into()),
+            ends_at_once: false,
             rank_wrapper: Some("/muster/bin/muster-agent rank".into()),
         };
         let find = |name: &str| {
@@ -179,6 +196,22 @@ mod tests {
             value(&variables, "I_MPI_GTOOL").unwrap(),
             "/muster/bin/muster-agent rank:all"
         );
+    }
+
+    #[test]
+    fn where_another_attempt_may_follow_open_mpi_ends_ranks_at_once() {
+        let kills = |ends_at_once| {
+            let env = LauncherEnv {
+                shim_directory: Path::new("/muster/bin"),
+                workers: 2,
+                root: false,
+                interface: None,
+                ends_at_once,
+                rank_wrapper: None,
+            };
+            kills_at_once(&env.variables(|_| None))
+        };
+        assert!(kills(true) && !kills(false));
     }
 
     #[test]

@@ -7,18 +7,19 @@ use serde_json::Value;
 use crate::args::{Global, NameArgs};
 use crate::backend::{Backend, event_time};
 use crate::view::{JobView, PodView};
-use crate::{out, table};
+use crate::{attempt, out, table};
 
 pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
     let backend = Backend::connect(global, Some(&args.name)).await?;
     let job = backend.job(&args.name).await?;
     let job = JobView(&job);
     let (pods, events) = (backend.pods(job).await?, backend.events(job).await?);
-    out::data(&(facts(job) + &pod_table(&pods) + &event_table(&events)));
+    let attempt = attempt::running(&backend, job, &pods).await;
+    out::data(&(facts(job, attempt) + &pod_table(&pods) + &event_table(&events)));
     Ok(0)
 }
 
-fn facts(job: JobView<'_>) -> String {
+fn facts(job: JobView<'_>, attempt: Option<String>) -> String {
     let now = Timestamp::now();
     let ranks = job.ranks().map(|ranks| ranks.to_string());
     let rows = [
@@ -28,6 +29,7 @@ fn facts(job: JobView<'_>) -> String {
         ("State", job.phase().to_owned()),
         ("Reason", job.word("reason").to_owned()),
         ("Message", job.word("message").to_owned()),
+        ("Attempt", attempt.unwrap_or_default()),
         ("Ready", job.word("ready").to_owned()),
         ("Ranks", ranks.unwrap_or_default()),
         ("Started", job.time("startTime").to_owned()),

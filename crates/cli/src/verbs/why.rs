@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::follow;
 use crate::manifest::typed_name;
 use crate::view::{JobView, PodView, workers};
-use crate::{manifest, out, table, verdict};
+use crate::{attempt, manifest, out, table, verdict};
 
 /// More workers than this are counted, not listed.
 const LISTED_MAX: usize = 8;
@@ -31,12 +31,17 @@ pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
             let recovery = verdict::recovery_words(&pods);
             format!("{} succeeded{}{recovery}.\n", job.name(), took(job))
         }
-        "Running" => format!(
-            "{} has been RUNNING for {}: {} workers are ready.\n",
-            job.name(),
-            table::since(job.time("startTime"), Timestamp::now()),
-            job.word("ready")
-        ),
+        "Running" => {
+            let attempt = attempt::running(&backend, job, &pods).await;
+            let attempt = attempt.map(|attempt| format!("This is {attempt}\n"));
+            format!(
+                "{} has been RUNNING for {}: {} workers are ready.\n{}",
+                job.name(),
+                table::since(job.time("startTime"), Timestamp::now()),
+                job.word("ready"),
+                attempt.unwrap_or_default()
+            )
+        }
         _ => waiting(job, &address, &pods),
     };
     out::data(&text);

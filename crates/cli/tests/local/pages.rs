@@ -125,6 +125,17 @@ fn a_program_that_starts_again() {
 }
 
 #[test]
+fn a_program_with_checkpoints() {
+    let world = World::new("checkpoints-page");
+    let path = path_with_muster(&world);
+    let blocks = blocks(RECOVERY, "## A program with checkpoints\n");
+    let run = shell(&world, &format!("set -e\n{}", blocks[0]), &path);
+    assert_eq!(run.code, 0, "{run:?}");
+    // The last of all atoms, which is not in the output of LAMMPS.
+    assert!(run.stdout.contains("\n4000 "), "{run:?}");
+}
+
+#[test]
 fn moving_over_and_back() {
     let world = World::new("move");
     stand_in(&world, "kubectl", KUBECTL);

@@ -1,7 +1,7 @@
 //! Programs that are started again in place: what they see, what is left of an attempt when the next one
 //! begins, and what people read in the end. With each family of MPI that this machine has.
 
-use crate::world::{Ended, World, job, lines};
+use crate::world::{Ended, World, job, lines, until};
 
 /// Launchers, and the families that they are of.
 const FAMILIES: [(&str, &str); 2] = [("mpirun", "OpenMPI"), ("mpirun.mpich", "MPICH")];
@@ -103,6 +103,42 @@ fn the_log_of_one_attempt_can_be_read() {
         third.code != 0 && third.stderr.contains("ends with attempt 2"),
         "{third:?}"
     );
+}
+
+/// Nobody has written that to the API server: it is in the launcher's log.
+#[test]
+fn the_attempt_that_runs_is_told() {
+    let world = World::new("recovery-runs");
+    let script = "
+if [ \"$MUSTER_ATTEMPT\" = 1 ]; then
+    while [ ! -e die ]; do sleep 0.1; done
+    [ $rank = 1 ] && kill -9 $$
+fi
+while [ ! -e go ]; do sleep 0.1; done";
+    let file = ranks(&world, FAMILIES[0], &recovery(3), script);
+    assert_eq!(world.run(&["up"]).code, 0);
+    assert_eq!(world.run(&["submit", "--local", &file]).code, 0);
+    let why = || world.run(&["why", "--local", "hello"]).stdout;
+    until("it runs", || why().contains("RUNNING"));
+    until("both ranks run", || world.directory.join("up-1-1").exists());
+    assert!(!why().contains("attempt"), "{}", why());
+    world.file("die", "");
+    until("the second attempt is told", || {
+        why().contains("This is attempt 2 of at most 4, for ")
+    });
+    assert!(
+        why().contains(": RankKilled: rank 1 on worker "),
+        "{}",
+        why()
+    );
+    let described = world.run(&["describe", "--local", "hello"]).stdout;
+    assert!(
+        described.contains("Attempt:   attempt 2 of at most 4, for "),
+        "{described}"
+    );
+    world.file("go", "");
+    assert_eq!(world.run(&["wait", "--local", "hello"]).code, 0);
+    assert_eq!(world.run(&["down"]).code, 0);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl World {
         self.running().iter().map(line).collect()
     }
 
-    fn running(&self) -> Vec<Pid> {
+    pub(crate) fn running(&self) -> Vec<Pid> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let ours = entries.filter(|entry| {
             let names_us = |file: &str| {

@@ -2,8 +2,8 @@
 
 use super::OverSsh::{First, IfUnset, Last, Never};
 use super::Setting::{
-    AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, NoBinding,
-    NoPinning, NoTree, RemoteShell, ShellArguments, ShellKind, Slots, YieldWhenIdle,
+    AllowRoot, Concurrency, FanOut, HostList, Interface, KeepDomains, KeepDots, KillDelay,
+    NoBinding, NoPinning, NoTree, RemoteShell, ShellArguments, ShellKind, Slots, YieldWhenIdle,
 };
 use super::{HostListSyntax, MpiLauncher, OverSsh, RankWrapper, Setting, Variable};
 
@@ -22,6 +22,7 @@ pub const ORTE: MpiLauncher = MpiLauncher {
         of("OMPI_MCA_hwloc_base_binding_policy", NoBinding, IfUnset),
         // The ranks of Open MPI 5 read this name, too.
         of("OMPI_MCA_mpi_yield_when_idle", YieldWhenIdle, IfUnset),
+        of("OMPI_MCA_odls_base_sigkill_timeout", KillDelay, Never),
     ],
     host_list: HostListSyntax::Slots,
     daemons: &["orted"],
@@ -52,6 +53,7 @@ pub const PRRTE: MpiLauncher = MpiLauncher {
         of("PRTE_ALLOW_RUN_AS_ROOT", AllowRoot, Never),
         of("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", AllowRoot, Never),
         of("PRTE_MCA_hwloc_default_binding_policy", NoBinding, IfUnset),
+        of("PRTE_MCA_odls_base_sigkill_timeout", KillDelay, Never),
     ],
     daemons: &["prted"],
     shell_option: Some("plm_ssh_agent"),

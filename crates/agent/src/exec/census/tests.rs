@@ -28,6 +28,7 @@ fn census(records: Vec<SessionRecord>) -> Census {
         asked: Some(2),
         counts_hosts: true,
         watches_ranks: true,
+        kills_at_once: false,
     }
 }
 
@@ -198,6 +199,35 @@ fn the_rank_that_failed_first_is_blamed_and_not_those_that_died_of_it() {
     let run = census(vec![echo, late]);
     let report = run.report(14, None, None, |_| true);
     assert!(report.message.starts_with("rank 0 on worker w0"));
+}
+
+#[test]
+fn where_the_launcher_kills_at_once_a_killed_rank_may_be_the_cause() {
+    let failed = |host: &str, rank, ending, at_ms| SessionRecord {
+        ranks: [(rank, RankState::Ended(ending))].into(),
+        failed: vec![Failed { at_ms, rank }],
+        ..record(host, State::Started)
+    };
+    let killed = failed("w1", 1, Ending::Signal(9), 20);
+    let named = |other: SessionRecord, code: u8| {
+        let run = Census {
+            kills_at_once: true,
+            ..census(vec![other, killed.clone()])
+        };
+        let message = run.report(code, None, None, |_| true).message;
+        message.split(';').next().unwrap_or_default().to_owned()
+    };
+    // Another may have heard of it first, and its code may become the launcher's.
+    let echo = failed("w0", 0, Ending::Code(14), 10);
+    for code in [14, 137] {
+        let sentence = named(echo.clone(), code);
+        assert_eq!(sentence, "rank 1 on worker w1 was ended by signal 9");
+    }
+    // What exits by itself is not killed, but others are killed then.
+    let exits = failed("w0", 0, Ending::Code(3), 30);
+    assert_eq!(named(exits, 3), "rank 0 on worker w0 exited with code 3");
+    // MPI_Abort(5)
+    assert_eq!(named(ended("w0"), 5), "the launcher exited with 5");
 }
 
 #[test]

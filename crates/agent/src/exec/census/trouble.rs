@@ -154,14 +154,15 @@ pub(super) fn trouble_of(
 
 /// Nobody else did that to the rank: it crashed, or it was killed where the launcher does not kill
 /// ranks before it has asked them to end, and has waited.
-pub(super) fn is_own_doing(trouble: &Trouble, record: &SessionRecord) -> bool {
+pub(super) fn is_own_doing(trouble: &Trouble, record: &SessionRecord, kills_at_once: bool) -> bool {
     match trouble {
         Trouble::Rank {
             host,
             ending: Ending::Signal(signal),
             ..
         } if *host == record.host => {
-            let asks_first = launcher(record).is_some_and(|launcher| !launcher.kills_at_once);
+            let asks = |launcher: &MpiLauncher| !launcher.kills_at_once && !kills_at_once;
+            let asks_first = launcher(record).is_some_and(asks);
             CRASHES.contains(signal) || (*signal == SIGKILL && asks_first)
         }
         _ => false,
@@ -172,22 +173,28 @@ fn launcher(record: &SessionRecord) -> Option<&'static MpiLauncher> {
     MpiLauncher::of_daemon(record.daemon.as_deref()?)
 }
 
-/// Less of it first: what a rank did by itself, what it may have done, what was done to it.
-pub(super) fn blame(trouble: &Trouble, record: &SessionRecord) -> u8 {
-    let suffered = match trouble {
-        Trouble::Rank { ending, .. } => match ending {
-            Ending::Signal(signal) => matches!(*signal, SIGKILL | SIGTERM),
-            Ending::Code(code) => {
-                launcher(record).is_some_and(|launcher| launcher.peer_lost_code == Some(*code))
-            }
-        },
-        _ => false,
-    };
-    match (is_own_doing(trouble, record), suffered) {
-        (true, _) => 0,
-        (false, false) => 1,
-        (false, true) => 2,
+/// Less of it first: what a rank did by itself, what it may have done, what was done to it, and what it says of
+/// others.
+pub(super) fn blame(trouble: &Trouble, record: &SessionRecord, kills_at_once: bool) -> u8 {
+    if is_own_doing(trouble, record, kills_at_once) {
+        return 0;
     }
+    match trouble {
+        Trouble::Rank {
+            ending: Ending::Signal(SIGKILL | SIGTERM),
+            ..
+        } => 2,
+        Trouble::Rank {
+            ending: Ending::Code(code),
+            ..
+        } if tells_of_another(record, *code) => 3,
+        _ => 1,
+    }
+}
+
+/// A rank ends with this code when another one is gone.
+pub(super) fn tells_of_another(record: &SessionRecord, code: u8) -> bool {
+    launcher(record).is_some_and(|launcher| launcher.peer_lost_code == Some(code))
 }
 
 pub(super) fn failed_rank(record: &SessionRecord, rank: u32, state: RankState) -> Option<Trouble> {
