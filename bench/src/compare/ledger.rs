@@ -155,6 +155,8 @@ mod tests {
     fn request(verb: &str, resource: &str, name: &str, times: (i64, i64)) -> Request {
         let at = |millis| Timestamp::from_millisecond(millis).expect("a time");
         Request {
+            enforced: String::new(),
+            violations: String::new(),
             verb: verb.to_owned(),
             group: String::new(),
             resource: resource.to_owned(),
