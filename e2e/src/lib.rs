@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 /// How often a condition is looked at.
@@ -79,6 +79,18 @@ impl Cluster {
 
     /// The same, with this on its standard input.
     pub fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        self.run(args, input).map(|(said, _)| said)
+    }
+
+    /// The same, which fails if the API server has warned of anything.
+    pub fn kubectl_unwarned(&self, args: &[&str], input: &str) -> Result<String> {
+        let (said, complaints) = self.run(args, input)?;
+        ensure!(!complaints.contains("Warning"), "{complaints}");
+        Ok(said)
+    }
+
+    /// Standard output and standard error of a call that must succeed.
+    fn run(&self, args: &[&str], input: &str) -> Result<(String, String)> {
         let mut command = self.command(args);
         command
             .stdin(Stdio::piped())
@@ -92,14 +104,13 @@ impl Cluster {
         let output = child.wait_with_output().context("waiting for kubectl")?;
         // A kubectl that refuses its arguments does not read its input.
         drop(writer.join());
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
-            bail!(
-                "kubectl {}: {}",
-                args.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            bail!("kubectl {}: {}", args.join(" "), complaints.trim());
         }
-        String::from_utf8(output.stdout).context("kubectl printed something that is not text")
+        let said = String::from_utf8(output.stdout);
+        let said = said.context("kubectl printed something that is not text")?;
+        Ok((said, complaints))
     }
 
     /// Applies YAML or JSON text.

@@ -17,20 +17,20 @@ use e2e::{Cluster, wait_for};
 use serde_json::Value;
 
 use crate::t9k::{T9k, job as t9k_job};
-use crate::with_cluster_alone;
+use crate::{with_cluster, with_cluster_alone};
 
 const RELEASE: &str = "muster";
 const NAMESPACE: &str = "muster-system";
-const CHART: &str = "deploy/chart/muster";
+pub(crate) const CHART: &str = "deploy/chart/muster";
 
 /// Helm, with directories of its own.
-struct Helm {
+pub(crate) struct Helm {
     cluster: Cluster,
     home: PathBuf,
 }
 
 impl Helm {
-    fn new(fixture: &ClusterFixture) -> Self {
+    pub(crate) fn new(fixture: &ClusterFixture) -> Self {
         Self {
             cluster: fixture.cluster.clone(),
             home: std::env::temp_dir().join(format!("muster-helm-{}", fixture.namespace)),
@@ -46,17 +46,24 @@ impl Helm {
         command.args(words).current_dir(repository());
         command.arg("--kubeconfig").arg(self.cluster.kubeconfig());
         let output = command.output().context("starting helm")?;
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        let words = words.join(" ");
+        ensure!(output.status.success(), "helm {words}: {complaints}");
+        // The namespace is one that enforces Pod Security.
         ensure!(
-            output.status.success(),
-            "helm {}: {}",
-            words.join(" "),
-            String::from_utf8_lossy(&output.stderr)
+            !complaints.contains("PodSecurity"),
+            "helm {words}: {complaints}"
         );
         String::from_utf8(output.stdout).context("helm printed something that is not text")
     }
 
     /// Runs a command of the page about Helm, with these words added to it.
     fn documented(&self, verb: &str, words: &[&str]) -> Result<String> {
+        self.documented_for(CHART, verb, words)
+    }
+
+    /// The same for a chart in this directory.
+    pub(crate) fn documented_for(&self, chart: &str, verb: &str, words: &[&str]) -> Result<String> {
         let page = repository().join("docs/how-to/install-with-helm.md");
         let page = fs::read_to_string(page)?;
         let begin = format!("helm {verb} ");
@@ -64,13 +71,14 @@ impl Helm {
         let line = line.with_context(|| format!("the page has no `{begin}`"))?;
         let line = line
             .replace("registry.example/you/muster-operator:0.1.0", IMAGE)
-            .replace("registry.example/you/muster-agent:0.1.0", AGENT_IMAGE);
+            .replace("registry.example/you/muster-agent:0.1.0", AGENT_IMAGE)
+            .replace(CHART, chart);
         let documented: Vec<_> = line.split_whitespace().skip(1).collect();
         self.run(&[&documented, words].concat())
     }
 
     /// Takes the release away. Helm does not wait for pods that others have yet to remove.
-    fn uninstall(&self) -> Result<()> {
+    pub(crate) fn uninstall(&self) -> Result<()> {
         self.documented("uninstall", &[])?;
         let mut remains = String::new();
         let gone = wait_for("all but CRDs to go", PATIENCE, || {
@@ -197,6 +205,28 @@ fn a_release_for_one_namespace_has_no_right_elsewhere() -> Result<()> {
             helm.uninstall()?;
             Ok(())
         })
+    })
+}
+
+#[test]
+fn whoever_reads_metrics_with_tls_has_a_role_whoever_makes_the_roles_of_people() -> Result<()> {
+    with_cluster("helm-roles", |fixture| {
+        let helm = Helm::new(fixture);
+        let roles = |values: &str| -> Result<[bool; 2]> {
+            let rendered = helm.run(&["template", RELEASE, CHART, "--set", values])?;
+            Ok(["muster-metrics-reader", "muster-edit"]
+                .map(|role| rendered.contains(&format!("  name: {role}\n"))))
+        };
+        for (values, expected) in [
+            ("userRoles=true", [true, true]),
+            ("userRoles=false", [true, false]),
+            ("userRoles=true,metrics.plain=true", [false, true]),
+            ("userRoles=false,watchNamespace=team-a", [false, false]),
+        ] {
+            let found = roles(values)?;
+            ensure!(found == expected, "{values}: {found:?}");
+        }
+        Ok(())
     })
 }
 

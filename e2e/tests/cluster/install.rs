@@ -20,18 +20,8 @@ const CRDS: [&str; 2] = ["mpijobs.kubeflow.org", "openmpis.muster.dev"];
 
 /// Applies or deletes a manifest, about which kubectl must have nothing to complain.
 fn send(cluster: &Cluster, verb: &str, manifest: &str) -> Result<()> {
-    let file = std::env::temp_dir().join(format!("muster-{verb}-{}.yaml", std::process::id()));
-    fs::write(&file, manifest)?;
-    let words = [verb, "--filename", &file.to_string_lossy()];
-    let output = cluster.command(&words).output();
-    fs::remove_file(&file)?;
-    let output = output?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success() && !said.contains("Warning"),
-        "kubectl {verb}: {said}"
-    );
-    Ok(())
+    let sent = cluster.kubectl_unwarned(&[verb, "--filename=-"], manifest);
+    sent.with_context(|| format!("kubectl {verb}")).map(drop)
 }
 
 fn rolled_out(cluster: &Cluster, namespace: &str) -> Result<()> {

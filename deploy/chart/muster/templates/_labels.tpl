@@ -21,5 +21,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* Not empty where metrics are served in the clear: without a ClusterRole nobody can be asked whose a token is. */}}
 {{- define "muster.plainMetrics" -}}
-{{- if or .Values.metrics.plain .Values.watchNamespace }}plain{{ end }}
+{{- if or (default dict .Values.metrics).plain .Values.watchNamespace }}plain{{ end }}
+{{- end }}
+
+{{/* `helm upgrade --reuse-values` brings the values of an older chart, which may have had none for metrics. */}}
+{{- define "muster.metricsCertificate" -}}
+{{- (default dict .Values.metrics).certificateSecret | default "" }}
 {{- end }}
