@@ -28,6 +28,7 @@ mod managed_by;
 mod mpi_families;
 mod openmpi;
 mod placement;
+mod pod_security;
 mod recovery;
 mod replacement;
 mod scaling;
@@ -37,5 +38,6 @@ mod suspension;
 mod t9k;
 mod t9k_modes;
 mod time_to_live;
+mod upgrade;
 
 use e2e::cluster_fixture::{with_cluster, with_cluster_alone};
