@@ -26,6 +26,7 @@ mod kubeflow_guide;
 mod loss;
 mod managed_by;
 mod mpi_families;
+mod nodes;
 mod openmpi;
 mod placement;
 mod pod_security;

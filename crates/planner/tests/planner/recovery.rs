@@ -4,9 +4,10 @@
 use contract::env;
 use jiff::SignedDuration;
 use planner::fixtures::{job, noon};
-use planner::job::{PlannedStop, Recovery};
-use planner::observed::{Observed, PodPhase};
-use planner::{Job, Reason, check, plan};
+use planner::job::{GangChoice, PlannedStop, Recovery};
+use planner::observed::{Observed, PodGroup, PodPhase, Slot};
+use planner::site::GangScheduler;
+use planner::{Action, Job, Kind, Object, Plan, Reason, check, plan};
 use serde_json::Value;
 
 use crate::agent::{by_agent, command, launcher};
@@ -114,6 +115,58 @@ fn a_lost_worker_is_counted_and_then_replaced_alone() {
         world.workers[1].created_at = world.now;
     });
     assert_eq!(plan(&again).status.replacements.lost_workers, 2);
+}
+
+/// So that a scheduler may put it on another node, beside the others, and a queue counts nothing twice.
+#[test]
+fn a_replacement_joins_the_group_of_the_others() {
+    let schedulers = [
+        GangScheduler::Native,
+        GangScheduler::Volcano,
+        GangScheduler::SchedulerPlugins("gang-scheduler".to_owned()),
+    ];
+    for scheduler in schedulers {
+        let fresh = by_agent(recovering(None)).with(|world| {
+            world.job.gang.scheduler = GangChoice::Scheduler(scheduler.clone());
+        });
+        let first = plan(&fresh);
+        let of_group = |kind: &Kind| matches!(kind, Kind::PodGroup(_));
+        let created = |plan: &Plan, is_meant: &dyn Fn(&Object) -> bool| {
+            let actions = plan.steps.iter().flatten();
+            let mut objects = actions.flat_map(Action::objects);
+            objects
+                .find(|object| is_meant(object))
+                .map(|object| object.body)
+        };
+        let group = created(&first, &|object| of_group(&object.kind)).expect("a group");
+        let is_worker = |object: &Object| object.name == "demo-worker-1";
+        let before = created(&first, &is_worker).expect("a worker");
+
+        let group = PodGroup {
+            uid: "uid-group".to_owned(),
+            spec: group["spec"].clone(),
+            deleting: false,
+        };
+        let running = fresh.running().with(|world| {
+            world.now += secs(60);
+            world.pod_group = Slot::Ours(group);
+        });
+        let mut world = running.with(evicted).recorded();
+        let delete = plan(&world);
+        assert_eq!(
+            deeds(&delete),
+            ["delete Pod demo-worker-1"],
+            "{scheduler:?}"
+        );
+        world.carry_out(&delete);
+        let next = plan(&world);
+        assert_eq!(deeds(&next), ["create Pod demo-worker-1"], "{scheduler:?}");
+        let after = created(&next, &is_worker).expect("a worker");
+        for part in ["/metadata/labels", "/metadata/annotations", "/spec"] {
+            assert_eq!(after.pointer(part), before.pointer(part), "{scheduler:?}");
+        }
+        assert!(before.to_string().contains("\"demo\""), "{before}");
+    }
 }
 
 #[test]
