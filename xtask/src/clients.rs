@@ -1,5 +1,5 @@
 //! Programs of others that the tests drive as their users do: Flyte's backend plugin, flytekit,
-//! Kubeflow's training SDK, Grafana's types, and Helm, each built or installed once for each pinned version. Decides where they
+//! Kubeflow's training SDK, Grafana's types, Helm, and axe, each built or installed once for each pinned version. Decides where they
 //! are and what decides their content; must not know what is tested with them.
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::go::Module;
-use crate::{cache, command, root};
+use crate::{cache, command, packages, root};
 
 /// Tests find each client by a variable of the environment.
 pub(crate) fn environment() -> Result<Vec<(&'static str, PathBuf)>> {
@@ -38,6 +38,29 @@ pub(crate) fn helm() -> Result<PathBuf> {
         at_once: None,
     };
     Ok(module.built()?.join("helm"))
+}
+
+/// The program that finds faults of pages for people who do not see or do not point, for a browser to run.
+pub(crate) fn axe() -> Result<(&'static str, PathBuf)> {
+    if !command::succeeds(Command::new("npm").arg("--version")) {
+        packages::ensure(&["npm"])?;
+    }
+    let lists = ["package.json", "package-lock.json"].map(|name| root().join("e2e/axe").join(name));
+    let inputs = cache::contents(lists.to_vec())?;
+    let directory = cache::keyed("axe", &inputs, |out| {
+        for list in &lists {
+            let name = list.file_name().context("a list has a name")?;
+            std::fs::copy(list, out.join(name))?;
+        }
+        let mut install = Command::new("npm");
+        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        command::output(install.current_dir(out))?;
+        Ok(())
+    })?;
+    Ok((
+        "MUSTER_AXE",
+        directory.join("node_modules/axe-core/axe.min.js"),
+    ))
 }
 
 /// The clients that are written in Python.

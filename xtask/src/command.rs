@@ -1,6 +1,7 @@
 //! Running other programs. Decides what an error says when one fails: the command line as it could
 //! be typed again, and what the program wrote to stderr. Must not know what any program is for.
 
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,12 @@ pub(crate) fn cargo(subcommand: &str) -> Command {
     }
     command.arg(subcommand);
     command
+}
+
+/// A program that cargo has built beside this one.
+pub(crate) fn built(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find out where this program is")?;
+    Ok(own.with_file_name(name))
 }
 
 /// Runs a program that shares our terminal; anything but exit code 0 is an error.

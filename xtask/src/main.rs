@@ -15,6 +15,7 @@ mod go;
 mod images;
 mod interrupts;
 mod packages;
+mod pictures;
 mod platform;
 mod queues;
 mod release;
@@ -51,6 +52,8 @@ enum Chore {
     Release(release::Args),
     /// Write the generated files of deploy/ and docs/
     Codegen(codegen::Args),
+    /// Draw the pictures of docs/ in a browser
+    Pictures,
     /// Check the style rules that no compiler checks
     Tidy(tidy::Args),
     /// Measure muster beside Kubeflow's operator, on a real API server
@@ -79,6 +82,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Images(args) => images::run(args),
         Chore::Release(args) => release::run(&args),
         Chore::Codegen(args) => codegen::run(args),
+        Chore::Pictures => pictures::run(),
         Chore::Tidy(args) => tidy::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Weather(args) => weather::run(&args),

@@ -12,6 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::command;
 
+/// A browser for the tests of pages, and a font for it.
+pub(crate) const BROWSER: &[&str] = &["chromium", "fonts-dejavu-core"];
+
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
     let missing = missing(packages);

@@ -143,6 +143,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
         if groups.contains(&Group::Api) {
             packages::ensure(&["prometheus"])?;
         }
+        if groups
+            .iter()
+            .any(|group| matches!(group, Group::Local | Group::Cluster))
+        {
+            packages::ensure(packages::BROWSER)?;
+        }
         // Now, and not while the tests of a stage wait for it.
         if foreign.is_none() && groups.iter().any(|group| group.needs_cluster()) {
             let with_nodes = [Group::Cluster, Group::Queues];
@@ -300,6 +306,7 @@ impl Stages {
         // Fetched once, so that a test that installs it needs no network.
         tests.env("PIP_FIND_LINKS", clients::mpi4py()?);
         tests.env("PIP_NO_INDEX", "1");
+        tests.envs([clients::axe()?]);
         let mut tally = self.tests_of_real_parts("local", &mut tests)?;
         tally +=
             self.tests_of_real_parts("local", cargo("test").args(kubectl).env("PATH", &path))?;
@@ -364,6 +371,13 @@ impl Stages {
         tests.args(["--package", "e2e", "--test", "cluster"]);
         tests.env("RUST_TEST_THREADS", CLUSTER_TEST_THREADS);
         tests.env("MUSTER_E2E_HELM", clients::helm()?);
+        tests.envs([clients::axe()?]);
+        self.program(
+            "",
+            cargo("build").args(["--package", "cli", "--quiet"]),
+            |_| {},
+        )?;
+        tests.env("MUSTER_E2E_CLI", command::built("muster")?);
         tests.envs(clients::environment()?);
         self.tests_of_real_parts("", tests.envs(environment))
     }

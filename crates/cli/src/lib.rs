@@ -8,6 +8,7 @@ mod args;
 mod attempt;
 mod backend;
 mod children;
+mod constant_time;
 mod convert;
 mod exit;
 mod follow;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::view::{JobView, PodView, launcher};
 
-/// Rows of a larger job are left out, except for those of pods that failed or were slow.
+/// Workers of a larger job are left out, except for those that failed or were slow.
 pub(crate) const ROWS_MAX: usize = 1_000;
 
 /// What a pod does, in the order in which pods do it.
@@ -105,7 +105,7 @@ const WORKER: &str = "worker";
 pub(crate) struct Timeline {
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
-    /// How many pods there are; rows has at most [`ROWS_MAX`] of them.
+    /// How many pods there are; rows has all launchers, and at most [`ROWS_MAX`] workers.
     pub(crate) pods: usize,
     pub(crate) rows: Vec<Row>,
 }
@@ -188,22 +188,27 @@ fn row(pod: PodView<'_>, pulls: &Pulls, job: &JobTimes) -> Row {
     // A pod that has a node was scheduled, also where no condition says when.
     let scheduled = scheduled.or_else(|| (!pod.node().is_empty()).then_some(created));
     writer.until(PodPhase::Scheduling, scheduled.unwrap_or(open));
+    // The launcher's init container runs as soon as the node has started it, and waits for the workers.
+    let ready = match pod.is_launcher() {
+        true => init_began(pod).or(began),
+        false => began,
+    };
     if scheduled.is_some() {
         match pulls.of_pod(pod) {
             Some(Pull { ended: Some(ended) }) => {
                 writer.until(
                     PodPhase::Pulling,
-                    began.map_or(ended, |began| ended.min(began)),
+                    ready.map_or(ended, |ready| ended.min(ready)),
                 );
             }
-            Some(Pull { ended: None }) if began.is_none() => {
+            Some(Pull { ended: None }) if ready.is_none() => {
                 writer.until(PodPhase::Pulling, open);
             }
             _ => {}
         }
-        writer.until(PodPhase::Starting, began.unwrap_or(open));
+        writer.until(PodPhase::Starting, ready.unwrap_or(open));
     }
-    if began.is_some() {
+    if ready.is_some() {
         let waits_until = match pod.is_launcher() {
             true => began,
             false => job.ranks_began,
@@ -303,7 +308,9 @@ impl Pulls {
 /// All rows of a job of usual size. Of a larger one those that tell most: launchers, pods that failed,
 /// then pods that took longest to start. Their order stays.
 fn telling(rows: Vec<Row>) -> Vec<Row> {
-    if rows.len() <= ROWS_MAX {
+    let launchers = rows.iter().filter(|row| row.is_launcher()).count();
+    let rows_max = launchers + ROWS_MAX;
+    if rows.len() <= rows_max {
         return rows;
     }
     let mut by_worth: Vec<usize> = (0..rows.len()).collect();
@@ -313,7 +320,7 @@ fn telling(rows: Vec<Row>) -> Vec<Row> {
         (std::cmp::Reverse(worth), *at)
     });
     let mut kept = vec![false; rows.len()];
-    for at in by_worth.into_iter().take(ROWS_MAX) {
+    for at in by_worth.into_iter().take(rows_max) {
         kept[at] = true;
     }
     let kept = rows.into_iter().zip(kept).filter(|(_, kept)| *kept);
@@ -331,6 +338,16 @@ fn main_times(pod: PodView<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     let ended = &status["state"]["terminated"];
     let began = at(&status["state"]["running"]["startedAt"]).or_else(|| at(&ended["startedAt"]));
     (began, at(&ended["finishedAt"]))
+}
+
+/// When the first init container of a pod began.
+fn init_began(pod: PodView<'_>) -> Option<Timestamp> {
+    let statuses = pod.0["status"]["initContainerStatuses"].as_array();
+    let began = statuses.into_iter().flatten().filter_map(|status| {
+        let states = ["running", "terminated"].map(|state| &status["state"][state]["startedAt"]);
+        states.into_iter().find_map(|began| time(began.as_str()?))
+    });
+    began.min()
 }
 
 /// When the last container of a pod ended.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -32,6 +33,20 @@ pub(crate) struct Ui {
     bell: Bell,
     all_namespaces: bool,
     gate: Gate,
+}
+
+impl Ui {
+    /// The job, once the first list of jobs is there.
+    async fn found(&self, uid: &str) -> Option<Value> {
+        let mut rings = self.bell.subscribe();
+        loop {
+            let found = self.jobs.iter().find_map(|jobs| jobs.get(uid));
+            if found.is_some() || self.jobs.iter().all(Watched::has_answer) {
+                return found;
+            }
+            rings.changed().await.ok()?;
+        }
+    }
 }
 
 pub(crate) async fn run(global: &Global, args: &UiArgs) -> Result<u8> {

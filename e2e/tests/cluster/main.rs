@@ -32,6 +32,7 @@ mod placement;
 mod pod_security;
 mod recovery;
 mod replacement;
+mod report;
 mod scaling;
 mod sdk;
 mod seeds;

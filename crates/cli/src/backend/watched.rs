@@ -231,6 +231,8 @@ async fn list_and_watch(
             }
             bell.send_replace(());
         }
+        // A proxy may end every watch at once; nothing is missed meanwhile.
+        tokio::time::sleep(RETRY_MIN).await;
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
+use crate::constant_time::is_equal_constant_time;
 use crate::yaml;
 
 /// A client that has not presented the token by then is disconnected.
@@ -178,16 +179,6 @@ async fn answer(request: Request<Incoming>, gate: Gate) -> Result<Answer, Infall
     };
     let request = Request::from_parts(parts, body.to_bytes().to_vec());
     Ok(gate.shared.handle(request).map(Either::Left))
-}
-
-/// Takes the same time wherever the two differ.
-fn is_equal_constant_time(given: &[u8], expected: &[u8]) -> bool {
-    given.len() == expected.len()
-        && given
-            .iter()
-            .zip(expected)
-            .fold(0, |differences, (one, other)| differences | (one ^ other))
-            == 0
 }
 
 fn status_response(code: StatusCode, reason: &str) -> Answer {

@@ -120,7 +120,7 @@ pub(super) fn timeline(report: &Report, html: &mut Html) {
     }
     if timeline.pods > timeline.rows.len() {
         html.leaf("p", &format!(
-            "{} of {} pods: launchers, pods that failed, and then the {ROWS_MAX} that took longest to start.",
+            "{} of {} pods: launchers, and of the workers {ROWS_MAX}: those that failed, then those that took longest to start.",
             timeline.rows.len(),
             timeline.pods
         ));

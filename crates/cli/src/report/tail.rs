@@ -106,6 +106,7 @@ async fn last_lines(backend: &Backend, pod: PodView<'_>) -> anyhow::Result<Vec<S
 
 /// A line of any program, as text: without colours, and cut where it is longer than anybody reads.
 pub(crate) fn shown_line(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
     // Four bytes are the longest character, and a sequence of colours is short.
     let read = &line[..line.len().min(4 * LINE_CHARS_MAX)];
     let text = String::from_utf8_lossy(read);

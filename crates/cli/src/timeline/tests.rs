@@ -184,7 +184,7 @@ fn of_ten_thousand_pods_those_stay_that_tell_most() {
     pods[9_999]["status"]["phase"] = "Failed".into();
     pods.push(launcher_pod(100, None));
     let timeline = Timeline::of(JobView(&job(None)), &pods, &[], now(120)).unwrap();
-    assert_eq!((timeline.pods, timeline.rows.len()), (10_001, ROWS_MAX));
+    assert_eq!((timeline.pods, timeline.rows.len()), (10_001, ROWS_MAX + 1));
     let named = |name: &str| timeline.rows.iter().position(|row| row.pod == name);
     let places = [
         "resnet-launcher-x",
@@ -201,4 +201,17 @@ fn a_job_without_a_time_has_no_timeline_and_one_without_pods_no_rows() {
     assert!(Timeline::of(JobView(&json!({})), &[], &[], now(0)).is_none());
     let timeline = Timeline::of(JobView(&job(Some(9))), &[], &[], now(60)).unwrap();
     assert_eq!((timeline.rows.len(), timeline.to), (0, now(9)));
+}
+
+#[test]
+fn a_launcher_waits_while_its_init_container_does() {
+    let mut launcher = launcher_pod(40, None);
+    launcher["status"]["initContainerStatuses"] = json!([
+        {"name": "gate", "state": {"terminated": {"startedAt": at(5), "finishedAt": at(39)}}}]);
+    let timeline = Timeline::of(JobView(&job(None)), &[launcher], &[], now(60)).unwrap();
+    let phases = phases(&timeline.rows[0]);
+    assert_eq!(
+        phases[2..],
+        [("Starting", 3), ("Waiting", 35), ("Running", 20)]
+    );
 }

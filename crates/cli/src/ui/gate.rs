@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use http::header::{COOKIE, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
+use crate::constant_time::is_equal_constant_time;
+
 /// Browsers say with it which page asks.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -103,16 +105,6 @@ impl Gate {
         let is_it = |token: &String| is_equal_constant_time(given.as_bytes(), token.as_bytes());
         token.take_if(|token| is_it(token)).is_some()
     }
-}
-
-/// Takes the same time wherever the two differ.
-pub(crate) fn is_equal_constant_time(given: &[u8], expected: &[u8]) -> bool {
-    given.len() == expected.len()
-        && given
-            .iter()
-            .zip(expected)
-            .fold(0, |differences, (one, other)| differences | (one ^ other))
-            == 0
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use jiff::Timestamp;
 
 use super::Ui;
-use super::live;
 use crate::backend::Watched;
 use crate::report::data::Report;
 use crate::report::html::Html;
@@ -68,7 +67,7 @@ fn decoded(text: &str) -> String {
 /// The page of all jobs.
 pub(super) async fn list(ui: &Ui, filter: &Filter) -> String {
     // The first page waits for the first answer, so that it can be read without scripts.
-    live::found(ui, "").await;
+    ui.found("").await;
     shell("muster: jobs", "/live", |main| {
         main.constant("<h1>Jobs</h1>");
         form(filter, main);

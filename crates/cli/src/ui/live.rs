@@ -45,7 +45,7 @@ pub(super) fn jobs(ui: Arc<Ui>) -> Answer {
 pub(super) fn job(ui: Arc<Ui>, uid: String) -> Answer {
     let (answer, messages) = answer::messages();
     tokio::spawn(async move {
-        let Some(job) = found(&ui, &uid).await else {
+        let Some(job) = ui.found(&uid).await else {
             return;
         };
         let mut look = JobLook::begin(&ui, job);
@@ -72,22 +72,10 @@ pub(super) fn job(ui: Arc<Ui>, uid: String) -> Answer {
 
 /// The report of a job as it is now.
 pub(super) async fn report(ui: &Ui, uid: &str) -> Option<Report> {
-    let job = found(ui, uid).await?;
+    let job = ui.found(uid).await?;
     let backend = ui.backend.renewed().ok()?;
     let facts = Facts::of_job(&backend, job).await;
     Some(facts.report(Timestamp::now()))
-}
-
-/// The job, once the first list of jobs is there.
-pub(super) async fn found(ui: &Ui, uid: &str) -> Option<Value> {
-    let mut rings = ui.bell.subscribe();
-    loop {
-        let found = ui.jobs.iter().find_map(|jobs| jobs.get(uid));
-        if found.is_some() || ui.jobs.iter().all(Watched::has_answer) {
-            return found;
-        }
-        rings.changed().await.ok()?;
-    }
 }
 
 /// Waits for a change, or until the picture is old. False once nobody looks any more.

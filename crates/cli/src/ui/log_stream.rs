@@ -8,7 +8,7 @@ use kube::api::LogParams;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Gone, Messages};
-use super::{Ui, jobs_page, live};
+use super::{Ui, jobs_page};
 use crate::backend::Backend;
 use crate::rank_mark;
 use crate::report::tail;
@@ -80,7 +80,7 @@ impl Reader {
     /// Says why there are no more lines.
     async fn until_the_end(&mut self, ui: &Ui, uid: &str) -> Result<String, Gone> {
         loop {
-            let Some(job) = live::found(ui, uid).await else {
+            let Some(job) = ui.found(uid).await else {
                 return Ok("The job was deleted.".to_owned());
             };
             let Ok(backend) = ui.backend.renewed() else {

@@ -9,6 +9,7 @@ use crate::world::World;
 const TUTORIAL: &str = "docs/tutorial.md";
 const DEBUG: &str = "docs/how-to/debug-a-failed-job.md";
 const RECOVERY: &str = "docs/how-to/recovery.md";
+const SEE: &str = "docs/how-to/see-what-happened.md";
 const MOVE: &str = "docs/how-to/move-from-mpi-operator.md";
 
 /// Takes what the pages ask of a cluster, and shows which images it was given. What needs none is done in earnest.
@@ -133,6 +134,22 @@ fn a_program_with_checkpoints() {
     assert_eq!(run.code, 0, "{run:?}");
     // The last of all atoms, which is not in the output of LAMMPS.
     assert!(run.stdout.contains("\n4000 "), "{run:?}");
+}
+
+#[test]
+fn what_happened_to_a_job_is_in_a_file() {
+    let world = World::new("see-page");
+    let path = path_with_muster(&world);
+    let blocks = blocks(SEE, "## A page about one job\n");
+    let run = shell(&world, &format!("set -e\n{}", blocks[0]), &path);
+    assert_eq!(run.code, 0, "{run:?}");
+    let file = |name: &str| fs::read_to_string(world.directory.join("desk").join(name)).unwrap();
+    for name in ["fails.html", "last.html", "last.json"] {
+        assert!(
+            file(name).contains("rank 3 on worker fails-worker-1"),
+            "{name}"
+        );
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn a_job_is_seen_from_its_first_pod_to_its_end_without_a_reload() {
     browser.open(&address);
     browser.value("window.stayed = true");
     browser.until("document.querySelector('#verdict [data-phase=Waiting]')");
-    browser.until("document.querySelectorAll('.timeline tbody tr').length === 2");
+    browser.until("document.querySelectorAll('.timeline tbody tr').length === 3");
     assert_eq!(browser.faults(), [""; 0]);
     submit(
         &world,
