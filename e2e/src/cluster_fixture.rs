@@ -185,11 +185,6 @@ impl ClusterFixture {
             .collect())
     }
 
-    /// What anybody asked for in the namespace, according to the API server's log.
-    pub fn requests(&self) -> Result<Vec<Request>> {
-        self.audit.requests_in(&self.namespace)
-    }
-
     /// Changes part of an object.
     pub fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<()> {
         let patch = patch.to_string();

@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::answer;
 use crate::api_error::ApiError;
 use crate::requests::Requests;
+use crate::tenure::Tenure;
 
 /// Name under which the API server records what we wrote.
 const FIELD_MANAGER: &str = "muster-operator";
@@ -49,6 +50,7 @@ pub(crate) struct Api {
     pause: Arc<Pause>,
     slots: Arc<Semaphore>,
     requests: Requests,
+    tenure: Tenure,
 }
 
 /// Until when the API server asked us to wait, by Retry-After.
@@ -71,7 +73,14 @@ impl Api {
             pause,
             slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
             requests: Requests::default(),
+            tenure: Tenure::default(),
         }
+    }
+
+    /// It writes only as long as this lasts.
+    pub(crate) fn during(mut self, tenure: Tenure) -> Self {
+        self.tenure = tenure;
+        self
     }
 
     /// Its requests count among these.
@@ -284,6 +293,9 @@ impl Api {
             let Ok(()) = timeout_at(deadline, self.pause.over()).await else {
                 return Err(unanswered);
             };
+            if request.method() != http::Method::GET && self.tenure.is_over() {
+                return Err(ApiError::NotLeading);
+            }
             let start = Instant::now();
             let answer = timeout(
                 deadline.saturating_duration_since(start),
@@ -374,6 +386,8 @@ impl Pause {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn answer(code: u16, retry_after: Option<&str>) -> http::Response<()> {
@@ -404,5 +418,39 @@ mod tests {
         pause.note(&answer(503, Some("1")));
         pause.over().await;
         assert_eq!(Instant::now() - start, Duration::from_secs(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_once_the_lease_is_overdue_and_all_can_be_read() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let body = Body::from(b"{}".to_vec());
+            std::future::ready(Ok::<_, tower::BoxError>(http::Response::new(body)))
+        });
+        let tenure = Tenure::default();
+        tenure.extend(Instant::now() + Duration::from_secs(15));
+        let api = Api::new(kube::Client::new(service, "default"), Arc::default());
+        let api = api.during(tenure.clone());
+        let resource = crate::wire::resource(&planner::Kind::Pod);
+        let target = Target {
+            resource: &resource,
+            namespace: "team-a",
+            name: "ring",
+        };
+        let body = Value::Null;
+        assert!(api.create(target, &body).await.is_ok());
+        // The process stood still.
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let unsent = |answer: Result<String, ApiError>| matches!(answer, Err(ApiError::NotLeading));
+        assert!(unsent(api.create(target, &body).await));
+        assert!(unsent(api.replace(target, &body).await));
+        assert!(unsent(api.merge(target, None, &body).await));
+        assert!(unsent(api.delete(target, "u", None).await));
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        assert!(api.get(target).await.is_ok());
+        tenure.extend(Instant::now() + Duration::from_secs(15));
+        assert!(api.create(target, &body).await.is_ok());
     }
 }

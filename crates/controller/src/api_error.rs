@@ -25,6 +25,9 @@ pub(crate) enum ApiError {
     /// The connection failed. The API server may have carried the request out.
     #[error("the API server could not be reached")]
     Unreachable(#[source] Box<kube::Error>),
+    /// Another operator may hold the lease by now, so the request was not sent.
+    #[error("the lease was not renewed in time: nothing is written any more")]
+    NotLeading,
     /// The answer is not what was asked for.
     #[error("the API server's answer could not be read")]
     Unreadable(#[source] serde_json::Error),
@@ -52,6 +55,7 @@ impl ApiError {
             Self::Answered { .. }
             | Self::TimedOut { .. }
             | Self::Unreachable(_)
+            | Self::NotLeading
             | Self::Unreadable(_) => Retry::Backoff,
         }
     }
@@ -60,7 +64,10 @@ impl ApiError {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
-            Self::TimedOut { .. } | Self::Unreachable(_) | Self::Unreadable(_) => None,
+            Self::TimedOut { .. }
+            | Self::Unreachable(_)
+            | Self::NotLeading
+            | Self::Unreadable(_) => None,
         }
     }
 
@@ -83,13 +90,15 @@ impl ApiError {
             Self::Answered { .. }
             | Self::TimedOut { .. }
             | Self::Unreachable(_)
+            | Self::NotLeading
             | Self::Unreadable(_) => false,
         }
     }
 
     /// The API server may have carried the request out all the same.
     pub(crate) fn may_have_acted(&self) -> bool {
-        self.code().is_none_or(|code| code >= 500)
+        let is_unsent = matches!(self, Self::NotLeading);
+        !is_unsent && self.code().is_none_or(|code| code >= 500)
     }
 
     /// The API server refused this request, and would refuse the same request again. A 401 concerns our
@@ -151,6 +160,8 @@ mod tests {
             assert_eq!(error.is_refusal(), refusal, "{code}");
         }
         assert_eq!(ApiError::TimedOut { secs: 10 }.retry(), Retry::Backoff);
+        assert_eq!(ApiError::NotLeading.retry(), Retry::Backoff);
+        assert!(!ApiError::NotLeading.may_have_acted() && !ApiError::NotLeading.is_refusal());
         let other = "x is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
         let other = ApiError::Answered {
             code: 422,

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::api::{Api, Target};
 use crate::api_error::ApiError;
 use crate::error::chain;
+use crate::tenure::Tenure;
 use crate::wire::named_resource;
 
 /// Name of the Lease, as the Kubeflow operator has it: the two never lead at the same time.
@@ -40,6 +41,7 @@ pub(crate) struct Lease {
     namespace: String,
     identity: String,
     seen: Option<LastSeen>,
+    tenure: Tenure,
 }
 
 /// The lease as last seen.
@@ -132,15 +134,25 @@ impl Lease {
             namespace,
             identity,
             seen: None,
+            tenure: Tenure::default(),
         })
+    }
+
+    /// Until when we may act as the leader, once we lead.
+    pub(crate) fn tenure(&self) -> Tenure {
+        self.tenure.clone()
     }
 
     /// Returns once we lead.
     pub(crate) async fn acquire(&mut self) -> anyhow::Result<()> {
         tracing::info!(identity = self.identity, "waiting to lead");
         loop {
+            let asked_at = Instant::now();
             match self.try_once().await {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    self.tenure.extend(asked_at + RENEW_DEADLINE);
+                    return Ok(());
+                }
                 Ok(false) => {}
                 Err(ApiError::Answered {
                     code: 404, message, ..
@@ -160,16 +172,18 @@ impl Lease {
 
     /// Keeps the lease; returns once it is lost.
     pub(crate) async fn keep(&mut self, renewed: impl Fn()) {
-        let mut renewed_at = Instant::now();
-        let mut next = renewed_at + RENEW_EVERY;
+        // Others count from when the API server has stored a renewal, which is not before we asked for it.
+        let mut give_up = Instant::now() + RENEW_DEADLINE;
+        let mut next = Instant::now() + RENEW_EVERY;
         loop {
-            let give_up = renewed_at + RENEW_DEADLINE;
             tokio::time::sleep_until(next.min(give_up)).await;
+            let asked_at = Instant::now();
             match tokio::time::timeout_at(give_up, self.try_once()).await {
                 Ok(Ok(true)) => {
+                    give_up = asked_at + RENEW_DEADLINE;
+                    self.tenure.extend(give_up);
                     renewed();
-                    renewed_at = Instant::now();
-                    next = renewed_at + RENEW_EVERY;
+                    next = asked_at + RENEW_EVERY;
                     continue;
                 }
                 Ok(Ok(false)) => {

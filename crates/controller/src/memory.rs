@@ -67,6 +67,10 @@ pub(crate) struct JobMemory {
     pub(crate) key_collided_at: Option<Instant>,
     /// The API server answered whether the launcher's Job exists, which the watch does not show.
     pub(crate) launcher_looked_up: bool,
+    /// When we first saw it, if nobody had begun with it then.
+    pub(crate) first_seen: Option<Instant>,
+    /// It has, or had, a launcher.
+    pub(crate) had_launcher: bool,
     /// The generation whose status the API server rejects, so that only events report it.
     pub(crate) status_rejected_generation: Option<i64>,
     /// Which gang scheduler was found for it, until its status records that.

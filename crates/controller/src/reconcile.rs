@@ -26,6 +26,7 @@ use crate::observe::{self, Observation};
 use crate::remains;
 use crate::report::{News, ReportOutcome, report};
 use crate::retry::SOON;
+use crate::second_look::{self, SecondLook};
 use crate::wire::{ObjectKey, UserJob};
 
 /// Observations in one pass: enough to see the effect of our own writes, too few to spin.
@@ -215,6 +216,9 @@ async fn turn(
         }
         Ok(wanted) => {
             let converged = converge(context, dialect, &wanted, &whole).await?; // client
+            let Some(converged) = converged else {
+                return Ok((ReportOutcome::Unchanged, Some(SOON)));
+            };
             let finding = Finding::Planned(&converged.plan.status);
             let outcome = report(context, dialect, job, &whole, &finding, converged.now);
             Ok((outcome.await?, converged.requeue_after)) // client
@@ -245,7 +249,7 @@ async fn clean_up_deleted(
         return Ok(Some(retry_at.map_or(SOON, |at| until(at, now))));
     };
     let converged = converge(context, dialect, &wanted, whole).await?; // client
-    Ok(converged.requeue_after)
+    Ok(converged.map_or(Some(SOON), |converged| converged.requeue_after))
 }
 
 /// A job for which nothing is left to do now.
@@ -255,13 +259,14 @@ struct Converged {
     requeue_after: Option<Duration>,
 }
 
-/// Observes, plans and applies until nothing is left to do, at most `ROUNDS_MAX` times.
+/// Observes, plans and applies until nothing is left to do, at most `ROUNDS_MAX` times. None if what we know
+/// turned out to be too old.
 async fn converge(
     context: &Context,
     dialect: &Dialect,
     job: &Job,
     whole: &Value,
-) -> Result<Converged, Error> {
+) -> Result<Option<Converged>, Error> {
     let recorded = key_secret::recorded(context, dialect, whole, &job.owner.uid); // no client
     context.memory.with(&job.owner.uid, |memory| {
         memory.observe_generation(job.owner.generation);
@@ -275,12 +280,7 @@ async fn converge(
             observed,
             recheck_at,
         } = observe::observe(context, job, recorded.clone()).await?; // no client, except for the key
-        if observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty() {
-            context
-                .metrics
-                .jobs
-                .show_launcher(&context.memory, &job.owner, &job.names.launcher);
-        }
+        note_launcher(context, job, &observed);
         let key = ObjectKey::new(&job.owner.namespace, &job.owner.name);
         context.pending.rest(&key, observed.workers.len());
         // Each of these takes a while for thousands of pods; others have their turn between them.
@@ -293,6 +293,14 @@ async fn converge(
             return Err(Error::InvariantViolated { law });
         }
         let steps = std::mem::take(&mut plan.steps);
+        match second_look::before(context, dialect, job, &observed.recorded, &steps).await? {
+            SecondLook::Same => {}
+            SecondLook::NewPods if round < ROUNDS_MAX => {
+                round += 1;
+                continue;
+            }
+            SecondLook::NewPods | SecondLook::OtherJob => return Ok(None),
+        }
         let idle = steps.is_empty();
         let mut actions = steps.iter().flatten();
         let ends = actions.any(|action| matches!(action, Action::DeleteJob { .. }));
@@ -318,13 +326,25 @@ async fn converge(
                 Extent::Whole => (!idle && !ends).then_some(SOON),
             };
             let requeue_after = wake.into_iter().chain(unfinished).min();
-            return Ok(Converged {
+            return Ok(Some(Converged {
                 plan,
                 now: observed.now,
                 requeue_after,
-            });
+            }));
         }
         round += 1;
+    }
+}
+
+/// Remembers and shows that the job has a launcher.
+fn note_launcher(context: &Context, job: &Job, observed: &Observed) {
+    let exists = observed.launcher.ours().is_some() || !observed.launcher_pods.is_empty();
+    context.memory.with(&job.owner.uid, |memory| {
+        memory.sees(&observed.recorded, exists);
+    });
+    if exists {
+        let jobs = &context.metrics.jobs;
+        jobs.show_launcher(&context.memory, &job.owner, &job.names.launcher);
     }
 }
 

@@ -58,7 +58,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     health.renewed();
     metrics.is_leader.set(1);
     let operator = Operator {
-        api,
+        // A process that stood still for a while must not act on what it believed before.
+        api: api.during(lease.tenure()),
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
     };

@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::reconcile::reconcile;
 use crate::retry::error_policy;
 use crate::scope::Scope;
+pub use crate::tenure::Tenure;
 use crate::watch;
 use crate::wire::UserJob;
 
@@ -58,13 +59,15 @@ pub struct PassEnd {
 pub type Enqueue = Arc<dyn Fn(JobRef) + Send + Sync>;
 
 impl Stepwise {
-    /// An operator, and what must run beside its passes: its watches, and what feeds `enqueue`.
+    /// An operator, and what must run beside its passes: its watches, and what feeds `enqueue`. It writes as
+    /// long as its tenure lasts.
     pub fn new(
         client: kube::Client,
+        tenure: Tenure,
         scope: &Scope,
         enqueue: &Enqueue,
     ) -> (Self, Vec<BoxFuture<'static, ()>>) {
-        let api = Api::new(client, Arc::default());
+        let api = Api::new(client, Arc::default()).during(tenure);
         let metrics = Arc::new(Metrics::new());
         let parts = Assembly::new(&api, &metrics, scope);
         let mut beside: Vec<BoxFuture<'static, ()>> = Vec::new();

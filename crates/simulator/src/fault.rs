@@ -106,6 +106,10 @@ faults! {
     ClockBehind = "clock-behind",
     /// F10: the replica sleeps for a minute, and goes on with what it believed before.
     Paused = "paused",
+    /// F13: a worker has to leave its node, for want of memory or disk.
+    WorkerEvicted = "worker-evicted",
+    /// F13: the node of a worker is gone for 150 seconds: its pod is deleted, and nobody confirms its end.
+    NodeLost = "node-lost",
 }
 
 impl FaultKind {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use contract::Reason;
 use dialects::Resource;
 use minicluster::Cluster;
 use planner::{Job, Recorded};
@@ -68,6 +69,30 @@ impl JobView {
     pub(crate) fn outlives_launcher(&self) -> bool {
         let lowered = self.lowered.as_ref();
         lowered.is_some_and(|job| job.outlives_launcher())
+    }
+
+    /// A worker that it loses is replaced.
+    pub(crate) fn recovers(&self) -> bool {
+        let lowered = self.lowered.as_ref();
+        let recovery = lowered.and_then(|job| job.recovery.as_ref());
+        recovery.is_some_and(|recovery| recovery.on.contains(&Reason::WorkerLost))
+    }
+
+    /// Nobody wants its pods to go.
+    pub(crate) fn wants_its_pods(&self) -> bool {
+        let is_deleted = !self.object["metadata"]["deletionTimestamp"].is_null();
+        !self.is_over() && !self.is_suspended() && !is_deleted
+    }
+
+    /// It recovers and runs, and this is one of the workers that it wants.
+    pub(crate) fn runs_and_recovers(&self, pod: &Value) -> bool {
+        let lowered = self.lowered.as_ref();
+        let is_wanted = lowered.is_some_and(|job| {
+            let index = job.worker_index(objects::name(pod));
+            index.is_some_and(|index| index < job.worker_count())
+        });
+        let is_own = objects::job_uid(pod) == self.uid() && objects::controller(pod).is_some();
+        is_own && is_wanted && self.recovers() && self.wants_its_pods()
     }
 
     /// All of its pods.

@@ -18,6 +18,10 @@ const FILES: &[(&str, &str)] = &[
         "v2beta1-deadline",
         include_str!("../jobs/v2beta1-deadline.yaml"),
     ),
+    (
+        "v2beta1-recovers",
+        include_str!("../jobs/v2beta1-recovers.yaml"),
+    ),
     ("v1", include_str!("../jobs/v1.yaml")),
     ("v1-replaces", include_str!("../jobs/v1-replaces.yaml")),
     ("t9k", include_str!("../jobs/t9k.yaml")),

@@ -17,6 +17,7 @@ use crate::{clock, objects};
 mod bounded;
 mod cleaned_up;
 mod converged;
+mod counted_first;
 mod deadlines_bind;
 mod deletes_name_uids;
 mod exact_attempts;
@@ -30,8 +31,10 @@ mod no_rerun;
 mod one_launcher;
 mod one_pod_per_rank;
 mod own_namespace;
+mod replaced_soon;
 mod sane_times;
 mod says_why;
+mod survivors_stay;
 mod suspended_is_empty;
 mod terminal_is_terminal;
 mod truthful_verdict;
@@ -118,6 +121,9 @@ laws! {
     "I22 deadlines bind": deadlines_bind::DeadlinesBind,
     "I24 bounded": bounded::Bounded,
     "I25 says why": says_why::SaysWhy,
+    "I26 counted first": counted_first::CountedFirst,
+    "I27 survivors stay": survivors_stay::SurvivorsStay,
+    "I28 replaced soon": replaced_soon::ReplacedSoon,
 }
 
 /// What a law may look at.
@@ -128,6 +134,8 @@ struct View<'a> {
     /// Jobs of which others deleted or ended something.
     disturbed: &'a BTreeSet<String>,
     weather: Weather,
+    /// Of all operators until now, with those that failed.
+    writes: u32,
 }
 
 /// A write that was carried out.
@@ -148,12 +156,14 @@ struct Weather {
     stale_views: bool,
     /// The clock of an operator may be wrong.
     wrong_clocks: bool,
-    /// An operator slept, and went on with what it believed before.
-    slept: bool,
     /// How many processes of operators there are at most, one after the other.
     processes: usize,
     /// The user submits one job and leaves it alone, and no operator sleeps.
     is_left_alone: bool,
+    /// One operator, one fault, and a user who submits one job.
+    only_one_fault: bool,
+    /// The user changes the number of workers.
+    was_scaled: bool,
     /// When a fault struck last, in milliseconds.
     struck_at: Option<u64>,
 }
@@ -168,8 +178,8 @@ impl Weather {
 
 /// An operator that nothing disturbs does what the user asked for within this time.
 const PROMPT_MS: u64 = 5_000;
-/// The longest fault lasts a minute. Whatever it delayed is done soon after.
-const AFTERMATH_MS: u64 = 120_000;
+/// The longest fault lasts two and a half minutes. Whatever it delayed is done soon after.
+const AFTERMATH_MS: u64 = 180_000;
 
 /// The end of a run.
 struct Rest<'a> {
@@ -198,11 +208,15 @@ impl Laws {
             weather: Weather {
                 stale_views: schedule.replicas > 1 || struck(FaultKind::makes_views_stale),
                 wrong_clocks: struck(FaultKind::is_of_clock),
-                slept: struck(|kind| kind == FaultKind::Paused),
                 processes: schedule.replicas + crashes.count(),
                 is_left_alone: schedule.script.len() == 1
                     && schedule.beside.is_none()
                     && !struck(|kind| kind == FaultKind::Paused),
+                only_one_fault: schedule.replicas == 1
+                    && schedule.faults.len() == 1
+                    && schedule.script.len() == 1
+                    && schedule.beside.is_none(),
+                was_scaled: schedule.scales(),
                 struck_at: None,
             },
             disturbed: BTreeSet::new(),
@@ -223,6 +237,7 @@ impl Laws {
             jobs: self.jobs.look(cluster),
             disturbed: &self.disturbed,
             weather: self.weather,
+            writes: self.writes,
         };
         for (name, law) in &mut self.laws {
             holds(law.as_mut(), &view, &self.foreign).map_err(|how| (*name, how))?;

@@ -6,6 +6,7 @@
 //! (`kubelet`). The same seed gives the same trace, line by line.
 
 mod aftermath;
+mod attempts;
 mod beside;
 mod call;
 mod clock;

@@ -83,6 +83,19 @@ pub(crate) fn is_launcher(pod: &Value) -> bool {
     dialects::is_launcher_role(role.unwrap_or_default())
 }
 
+/// The job with this UID exists, and all of its workers are Ready.
+pub(crate) fn has_all_workers(cluster: &Cluster, job: &str) -> bool {
+    let Some((resource, object)) = jobs(cluster).find(|(_, object)| uid(object) == job) else {
+        return false;
+    };
+    let Ok(lowered) = (resource.dialect_of(object).lower)(object) else {
+        return false;
+    };
+    let ready =
+        |pod: &&Arc<Value>| job_uid(pod) == job && !is_launcher(pod) && is_ready(pod) && stays(pod);
+    pods(cluster).filter(ready).count() >= lowered.worker_count() as usize
+}
+
 /// The UID of whoever controls an object.
 pub(crate) fn controller(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controller::stepwise::{JobRef, PassEnd, Stepwise};
-use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures::future::{BoxFuture, poll_fn};
+use futures::task::Poll;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -65,8 +65,7 @@ pub(crate) async fn control(
     queue: Arc<Queue>,
     ended: impl Fn(&JobRef, &PassEnd),
 ) {
-    let mut passes: FuturesUnordered<BoxFuture<'static, (JobRef, PassEnd)>> =
-        FuturesUnordered::new();
+    let mut passes = Passes::default();
     let mut running = BTreeSet::new();
     loop {
         while running.len() < CONCURRENCY
@@ -75,7 +74,7 @@ pub(crate) async fn control(
             // A child may outlive its job.
             if let Some(pass) = operator.pass(&job) {
                 running.insert(job.clone());
-                passes.push(Box::pin(async move { (job, pass.await) }));
+                passes.0.push((job, pass));
             }
         }
         let idle = Instant::now() + IDLE;
@@ -85,7 +84,7 @@ pub(crate) async fn control(
         };
         tokio::select! {
             biased;
-            Some((job, end)) = passes.next() => {
+            (job, end) = passes.next() => {
                 ended(&job, &end);
                 running.remove(&job);
                 if let Some(after) = end.requeue_after {
@@ -95,5 +94,26 @@ pub(crate) async fn control(
             () = queue.news.notified() => {}
             () = sleep_until(next) => {}
         }
+    }
+}
+
+/// Passes that run. They go on in the order in which they began, and not in that of their waking, which chance
+/// decides where several wait for the same news.
+#[derive(Default)]
+struct Passes(Vec<(JobRef, BoxFuture<'static, PassEnd>)>);
+
+impl Passes {
+    /// The next that ends.
+    async fn next(&mut self) -> (JobRef, PassEnd) {
+        poll_fn(|context| {
+            for index in 0..self.0.len() {
+                if let Poll::Ready(end) = self.0[index].1.as_mut().poll(context) {
+                    let (job, _) = self.0.remove(index);
+                    return Poll::Ready((job, end));
+                }
+            }
+            Poll::Pending
+        })
+        .await
     }
 }

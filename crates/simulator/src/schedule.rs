@@ -111,6 +111,12 @@ impl Schedule {
         schedule
     }
 
+    /// The user changes the number of workers.
+    pub(crate) fn scales(&self) -> bool {
+        let is_scaling = |action: &UserAction| matches!(action, UserAction::Scale(_));
+        self.script.iter().any(|(_, action)| is_scaling(action))
+    }
+
     /// The same without faults.
     pub fn undisturbed(&self) -> Self {
         Self {

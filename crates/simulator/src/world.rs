@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use controller::stepwise::{JobRef, PassEnd};
 use http::Request;
-use minicluster::kubelet::PodReport;
+use minicluster::kubelet::{PodRef, PodReport};
 use minicluster::{Answer, Cluster};
 use tokio::sync::{Notify, oneshot};
 
@@ -78,6 +78,8 @@ enum Happening {
     Look(u64),
     Tick,
     Report(Due),
+    /// The node of this pod.
+    NodeBack(PodRef),
     User(usize),
     Start(usize),
     Wake(usize),
@@ -180,6 +182,18 @@ impl World {
         answer
     }
 
+    /// A replica found out that others may lead by now.
+    pub(crate) fn lost_lease(&self, replica: usize, process: u64) {
+        let mut state = self.lock();
+        if state.processes[replica] == process {
+            let who = format!("muster-{replica}");
+            state.trace.say(&who, "has lost its lease", "");
+            state.kill(replica);
+        }
+        drop(state);
+        self.0.news.notify_one();
+    }
+
     /// A pass of a replica ended.
     pub(crate) fn pass_ended(&self, replica: usize, job: &JobRef, end: &PassEnd) {
         let mut state = self.lock();
@@ -218,7 +232,13 @@ impl State {
                 let after = self.weather.silent_until - clock::millis();
                 self.plan(after, Happening::Report(due));
             }
+            Happening::Report(due) if self.kubelet.starts_again(&due.report) => {
+                let what = format!("{} starts its program again", due.report.pod().name);
+                self.trace.say("kubelet", &what, "");
+                self.resume();
+            }
             Happening::Report(due) => self.report(due.report),
+            Happening::NodeBack(pod) => self.node_back(&pod),
             Happening::User(index) => self.user(index),
             Happening::Start(replica) => self.start(replica),
             Happening::Wake(replica) => {
@@ -375,6 +395,7 @@ impl State {
                 self.plan(due.after_ms, Happening::Report(due));
             }
         }
+        self.resume();
         if self.cluster.revision() != revision || self.cluster.is_restless() {
             // Pods may be ready now, and not any more when the next write comes.
             self.ask_laws();
@@ -391,7 +412,9 @@ impl State {
         let pod = objects::pods(&self.cluster)
             .find(|pod| objects::uid(pod) == uid)
             .cloned();
-        self.kubelet.reported(&report, pod.as_deref());
+        for due in self.kubelet.reported(&report, pod.as_deref()) {
+            self.plan(due.after_ms, Happening::Report(due));
+        }
         if let PodReport::Exited {
             pod,
             container,
@@ -405,6 +428,17 @@ impl State {
         self.cluster.report(clock::now(), report);
         self.ask_laws();
         self.changed();
+    }
+
+    /// Programs go on whose workers are there again.
+    fn resume(&mut self) {
+        let cluster = &self.cluster;
+        let resumed = self
+            .kubelet
+            .resume(|job| objects::has_all_workers(cluster, job));
+        for due in resumed {
+            self.plan(due.after_ms, Happening::Report(due));
+        }
     }
 
     fn ask_laws(&mut self) {

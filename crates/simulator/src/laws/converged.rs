@@ -1,8 +1,5 @@
 //! I18.
 
-use contract::Reason;
-use planner::job::LauncherStart;
-
 use super::{Broken, Law, Rest, View};
 use crate::objects;
 
@@ -31,13 +28,8 @@ impl Law for Converged {
                     return Err(format!("{} has {ready} workers", job.name()));
                 }
             }
-            // Somebody ended a worker before the launcher was made, which waits for all of them
-            // (docs/simulation.md).
-            let waits = lowered.launcher.start == LauncherStart::WhenWorkersReady
-                && view.disturbed.contains(job.uid())
-                && status["muster"]["reason"] == Reason::WaitingForWorkers.as_str();
             let is_done = job.is_over() || job.is_suspended() || job.outlives_launcher();
-            if !is_done && !waits {
+            if !is_done {
                 return Err(format!("{} is not over: {status}", job.name()));
             }
         }

@@ -23,6 +23,8 @@ const CONFIG: &[&str] = &["configmaps", "services"];
 const CLOCK_MS: i64 = 600_000;
 /// How long nothing is heard of the node.
 const SILENCE_MS: u64 = 60_000;
+/// How long the node of a worker is gone: longer than the operator waits before it gives up a pod.
+const NODE_GONE_MS: u64 = 150_000;
 /// How long a replica sleeps.
 const SLEEP_MS: u64 = 60_000;
 
@@ -271,6 +273,8 @@ impl State {
             FaultKind::Squatter => return self.squat(sent),
             FaultKind::LookAlike => return self.imitate_worker(),
             FaultKind::PodKilled => return self.kill_some_pod(),
+            FaultKind::WorkerEvicted => return self.evict(),
+            FaultKind::NodeLost => return self.lose_node(),
             FaultKind::Quota => self.weather.quota_until = until,
             FaultKind::ClockAhead => self.set_clock(replica, CLOCK_MS),
             FaultKind::ClockBehind => self.set_clock(replica, -CLOCK_MS),
@@ -393,22 +397,94 @@ impl State {
 
     /// The kernel kills the program of a pod.
     fn kill_some_pod(&mut self) -> Strike {
-        let runs = |pod: &&Arc<Value>| pod["status"]["phase"] == "Running";
-        let found: Vec<_> = objects::pods(&self.cluster).filter(runs).cloned().collect();
-        if found.is_empty() {
+        let Some(pod) = self.pick_running(|_| true) else {
             return Strike::Missed;
-        }
-        let pod = self.latency.pick(&found).clone();
-        let container = &pod["spec"]["containers"][0]["name"];
+        };
         self.laws.disturbed(objects::job_uid(&pod));
-        self.report(PodReport::Exited {
-            pod: PodRef::of(&pod),
-            container: container.as_str().unwrap_or_default().to_owned(),
-            code: 137,
-            signal: Some(9),
-            message: String::new(),
-            oom: true,
-        });
+        self.ends(&pod, 137);
         Strike::Hit
     }
+
+    /// The kubelet tells a worker to leave, for want of room.
+    fn evict(&mut self) -> Strike {
+        let Some(pod) = self.pick_running(|pod| !objects::is_launcher(pod)) else {
+            return Strike::Missed;
+        };
+        self.trace
+            .say("kubelet", &format!("evicts {}", objects::name(&pod)), "");
+        self.laws.disturbed(objects::job_uid(&pod));
+        self.report(PodReport::CannotStart {
+            pod: PodRef::of(&pod),
+            container: String::new(),
+            reason: "Evicted".to_owned(),
+            message: "The node was low on resource: memory.".to_owned(),
+            retry: false,
+        });
+        self.ends(&pod, 137);
+        Strike::Hit
+    }
+
+    /// The node of a worker is gone: the pod is not Ready any more, and deleted, and nobody ends it.
+    fn lose_node(&mut self) -> Strike {
+        let Some(pod) = self.pick_running(|pod| !objects::is_launcher(pod)) else {
+            return Strike::Missed;
+        };
+        let name = objects::name(&pod);
+        self.trace
+            .say("weather", &format!("the node of {name} is gone"), "");
+        self.laws.disturbed(objects::job_uid(&pod));
+        for container in containers(&pod) {
+            self.report(PodReport::Ready {
+                pod: PodRef::of(&pod),
+                container,
+                ready: false,
+            });
+        }
+        for due in self.kubelet.lose(&pod) {
+            self.plan(due.after_ms, Happening::Report(due));
+        }
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        sets::send(&mut self.cluster, clock::now(), "DELETE", &path, &json!({}));
+        self.changed();
+        self.plan(NODE_GONE_MS, Happening::NodeBack(PodRef::of(&pod)));
+        Strike::Hit
+    }
+
+    /// The node is there again, and ends what the API server does not know or wants ended.
+    pub(super) fn node_back(&mut self, pod: &PodRef) {
+        self.trace
+            .say("weather", &format!("the node of {} is back", pod.name), "");
+        self.kubelet.find(&pod.uid);
+        let same = |one: &&Arc<Value>| objects::uid(one) == pod.uid;
+        let known = objects::pods(&self.cluster).find(same).cloned();
+        if let Some(pod) = known {
+            self.ends(&pod, 143);
+        }
+    }
+
+    fn pick_running(&mut self, is_meant: impl Fn(&Value) -> bool) -> Option<Arc<Value>> {
+        let runs = |pod: &&Arc<Value>| pod["status"]["phase"] == "Running" && is_meant(pod);
+        let found: Vec<_> = objects::pods(&self.cluster).filter(runs).cloned().collect();
+        (!found.is_empty()).then(|| self.latency.pick(&found).clone())
+    }
+
+    /// All of a pod's containers end.
+    fn ends(&mut self, pod: &Value, code: i32) {
+        for container in containers(pod) {
+            self.report(PodReport::Exited {
+                pod: PodRef::of(pod),
+                container,
+                code,
+                signal: (code > 128).then_some(code - 128),
+                message: String::new(),
+                oom: code == 137,
+            });
+        }
+    }
+}
+
+fn containers(pod: &Value) -> Vec<String> {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let names = containers.filter_map(|one| one["name"].as_str());
+    names.map(str::to_owned).collect()
 }
