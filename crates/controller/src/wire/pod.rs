@@ -434,3 +434,6 @@ fn containers(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
     let init = status.init_container_statuses.iter().flatten();
     init.chain(status.container_statuses.iter().flatten())
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,16 +13,16 @@ pub(super) fn law(observed: &Observed, status: &Status, found: &mut Vec<String>)
     let (old, new) = (&recorded.history, &status.history);
     let is_resumed = recorded.suspended && !job.lifecycle.suspended && recorded.outcome.is_none();
     let begins_anew = is_resumed || job.outlives_launcher();
+    let credible = observed.now.checked_add(SKEW_MAX);
+    let credible = credible.unwrap_or(Timestamp::MAX);
     for (milestone, at) in &new.milestones {
-        if *at > observed.now && old.milestones.get(milestone) != Some(at) {
+        if *at > credible && old.milestones.get(milestone) != Some(at) {
             let name = milestone.as_str();
             found.push(format!("milestone {name} is said to be in the future"));
         }
     }
-    let credible = observed.now.checked_add(SKEW_MAX);
-    let credible = credible.unwrap_or(Timestamp::MAX);
-    let credible = old.milestones.iter().filter(|(_, at)| **at <= credible);
-    for (milestone, at) in credible.filter(|_| !begins_anew) {
+    let kept = old.milestones.iter().filter(|(_, at)| **at <= credible);
+    for (milestone, at) in kept.filter(|_| !begins_anew) {
         if new.milestones.get(milestone) != Some(at) {
             let name = milestone.as_str();
             found.push(format!("milestone {name} was recorded and is changed"));

@@ -154,7 +154,9 @@ impl<'a> Evidence<'a> {
         ];
         self.add_in_order(&of_launcher, to);
         if let Some(outcome) = &situation.outcome {
-            let at = in_seconds(outcome.at);
+            // A node says when its container ended, and writes what it likes.
+            let at = Some(outcome.at).filter(|at| self.believes(*at));
+            let at = in_seconds(at.unwrap_or(self.now));
             to.entry(Milestone::Ended).or_insert(at);
         }
     }

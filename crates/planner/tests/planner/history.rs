@@ -431,7 +431,10 @@ fn hostile_times_and_numbers_are_not_believed() {
         "beganMs":9223372036854775807}],"message":""}"#;
     let end = said(99, &report.replace('\n', " "));
     world.launcher_pods = vec![launcher("demo-launcher-x", 95, Some(end))];
+    world.launcher_pods[0].phase = PodPhase::Succeeded;
+    world.launcher_pods[0].finished_at = Some(far);
     let told = past(&world);
+    assert_eq!(told.milestones.get(&Milestone::Ended), Some(&noon_and(100)));
     assert!(
         told.attempts
             .iter()
