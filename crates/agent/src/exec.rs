@@ -4,6 +4,7 @@
 //! another (`recovery`).
 
 mod answers;
+mod arrivals;
 mod attempt;
 mod callers;
 mod census;
@@ -72,6 +73,7 @@ fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentRepor
     loop {
         let mark = new_mark();
         let begun = Instant::now();
+        attempts.begins(arrivals::now_ms());
         let attempt = {
             let number = AttemptNumber {
                 is_again: attempts.number() > 1,
@@ -87,6 +89,7 @@ fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentRepor
             }
         };
         let (report, ended) = attempt.concluded();
+        attempts.heard_of_ranks(report.ranks_started_ms);
         let Some(restart) = attempts.restart_after(&report, ended.duration_since(begun)) else {
             return printed(attempts.told(report));
         };

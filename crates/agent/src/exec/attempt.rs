@@ -15,6 +15,7 @@ use rustix::process::{Signal, getuid};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
 use super::answers;
+use super::arrivals::{Arrivals, now_ms};
 use super::callers::Callers;
 use super::census::{Census, Trouble};
 use super::launcher_env::{self, LauncherEnv};
@@ -69,6 +70,7 @@ pub(super) struct Attempt<'s> {
     signals: &'s Signals,
     run_directory: RunDirectory,
     census: Census,
+    arrivals: Arrivals,
     mark: String,
     stop_policy: Option<StopPolicy>,
     leave: Option<Leave>,
@@ -121,6 +123,7 @@ impl<'s> Attempt<'s> {
                 watches_ranks: !is_off(env::RANK_WATCH),
                 kills_at_once,
             },
+            arrivals: Arrivals::default(),
             mark,
             stop_policy: StopPolicy::of_environment(),
             leave: None,
@@ -149,7 +152,10 @@ impl<'s> Attempt<'s> {
         let ending = self.child.exit.ending();
         let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
         let census = &self.census;
-        let report = census.report(code, self.stopped, ended_for, shim_lives);
+        let report = AgentReport {
+            ranks_started_ms: self.arrivals.last_ms(),
+            ..census.report(code, self.stopped, ended_for, shim_lives)
+        };
         let leave = self.leave.as_ref().filter(|_| self.stopped.is_none());
         (
             leave.map_or(report.clone(), |leave| leave.report(report)),
@@ -244,6 +250,7 @@ impl<'s> Attempt<'s> {
         let records = self.run_directory.read();
         let new = records.is_some();
         if let Some(records) = records {
+            self.arrivals.look(&records, now_ms());
             self.census.records = records;
         }
         let census = &mut self.census;

@@ -71,6 +71,10 @@ pub(super) struct Attempts {
     /// Restarts that are used up.
     spent: u32,
     earlier: VecDeque<EndedAttempt>,
+    /// When it began, in milliseconds since 1970.
+    began_ms: Option<u64>,
+    /// When the ranks of the first attempt that got so far had started.
+    ranks_started_ms: Option<u64>,
 }
 
 impl Attempts {
@@ -80,7 +84,19 @@ impl Attempts {
             number: 1,
             spent: 0,
             earlier: VecDeque::new(),
+            began_ms: None,
+            ranks_started_ms: None,
         }
+    }
+
+    /// The one that runs begins now.
+    pub(super) fn begins(&mut self, now_ms: Option<u64>) {
+        self.began_ms = now_ms;
+    }
+
+    /// Its ranks had started at this time, if they ever did.
+    pub(super) fn heard_of_ranks(&mut self, at_ms: Option<u64>) {
+        self.ranks_started_ms = self.ranks_started_ms.or(at_ms);
     }
 
     /// The job asks for more than one attempt, where that is needed.
@@ -134,7 +150,7 @@ impl Attempts {
                 number: self.number,
                 reason,
                 seconds: lasted.as_secs(),
-                began_ms: None,
+                began_ms: self.began_ms,
             },
             most: (self.number + 1).saturating_add(policy.restarts.saturating_sub(spent)),
             spent,
@@ -164,6 +180,8 @@ impl Attempts {
         AgentReport {
             attempts: number,
             earlier: self.earlier.iter().copied().collect(),
+            began_ms: self.began_ms,
+            ranks_started_ms: self.ranks_started_ms,
             message,
             ..report
         }

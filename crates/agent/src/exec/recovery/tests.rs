@@ -92,19 +92,28 @@ fn the_report_counts_all_attempts_and_names_the_last_ones() {
     let mut attempts = Attempts::new(Some(policy(9, None)));
     assert_eq!(attempts.told(killed()), killed(), "there was only one");
     let lost = AgentReport::new(RunVerdict::WorkerLost, 119, "w0 was lost".into());
-    for report in [killed(), lost] {
+    for (began_ms, report) in [(1_000, killed()), (9_500, lost)] {
+        attempts.begins(Some(began_ms));
+        attempts.heard_of_ranks(Some(began_ms + 250));
         let restart = attempts.restart_after(&report, 7 * SECOND).unwrap();
         attempts.advance(restart);
     }
+    attempts.begins(Some(20_000));
     let success = attempts.told(AgentReport::new(RunVerdict::Succeeded, 0, String::new()));
     assert_eq!(success.attempts, 3);
     let first = EndedAttempt {
         number: 1,
         reason: Reason::RankKilled,
         seconds: 7,
-        began_ms: None,
+        began_ms: Some(1_000),
     };
     assert_eq!(success.earlier[0], first);
+    assert_eq!(success.began_ms, Some(20_000));
+    assert_eq!(
+        success.ranks_started_ms,
+        Some(1_250),
+        "the first ranks count"
+    );
     assert_eq!(
         success.message,
         "attempt 3 succeeded; attempt 1 ended with RankKilled, attempt 2 with WorkerLost"
