@@ -5,6 +5,7 @@ pub(crate) mod generate;
 pub(crate) mod report;
 #[cfg(test)]
 mod tests;
+pub(crate) mod why;
 
 use std::path::PathBuf;
 
@@ -74,7 +75,7 @@ pub(crate) enum Verb {
     /// Show a job, its pods and its events
     Describe(NameArgs),
     /// Explain why a job waits or why it failed
-    Why(NameArgs),
+    Why(why::WhyArgs),
     /// Explain why a job waits or failed, or what a field is for
     #[command(hide = true)]
     Explain(NameArgs),
@@ -271,6 +272,9 @@ pub(crate) struct GetArgs {
     /// json, yaml, name or wide
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Output>,
+    /// Keep the table up to date; print a line for each change if stdout is no terminal
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]

@@ -53,6 +53,15 @@ enum Address {
     Flags(String),
 }
 
+/// The jobs of one dialect.
+pub(crate) struct JobApi {
+    pub(crate) api: kube::Api<DynamicObject>,
+    /// `apiVersion` of the jobs, which lists leave out.
+    pub(crate) version: String,
+    /// `kind` of the jobs.
+    pub(crate) kind: &'static str,
+}
+
 enum Source {
     Live(Client),
     /// Runs on this machine, newest first.
@@ -125,6 +134,18 @@ impl Backend {
             }
         }
         Ok(jobs)
+    }
+
+    /// Where the jobs of each dialect are, to be listed and watched; of all namespaces when `all`.
+    pub(crate) fn job_apis(&self, all: bool) -> Result<Vec<JobApi>> {
+        let client = self.live()?;
+        let namespace = (!all).then_some(self.namespace.as_str());
+        let api_of = |dialect: &'static Api| JobApi {
+            api: api(client, &resource(dialect), namespace),
+            version: manifest::api_version(dialect),
+            kind: dialect.kind,
+        };
+        Ok(stored().map(api_of).collect())
     }
 
     /// One job by NAME, TYPE/NAME or @last.

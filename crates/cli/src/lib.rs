@@ -21,6 +21,7 @@ mod report;
 mod schema;
 mod state;
 mod table;
+mod terminal;
 mod timeline;
 mod ui;
 mod verbs;
@@ -115,7 +116,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
                 output,
             })
         }
-        Verb::Explain(args) => wait_for(verbs::why::run(&global, &args)),
+        Verb::Explain(job) => wait_for(verbs::why::run(&global, &args::why::WhyArgs::plain(job))),
         Verb::Report(args) => wait_for(verbs::report::run(&global, &args)),
         Verb::Ui(args) => wait_for(ui::run(&global, &args)),
         Verb::Logs(args) => wait_for(verbs::logs::run(&global, &args)),

@@ -30,6 +30,41 @@ pub(crate) fn shown(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Columns that stay as wide as they were when the first rows were known. No column is left out, because a later row
+/// may have something in it.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    /// For these rows, and for others like them.
+    pub(crate) fn of(heads: &[&str], rows: &[Vec<String>]) -> Self {
+        let width = |(column, head): (usize, &&str)| {
+            let cells = rows
+                .iter()
+                .map(|row| one_line(&row[column]).chars().count());
+            cells.max().unwrap_or(0).max(head.len())
+        };
+        Self {
+            widths: heads.iter().enumerate().map(width).collect(),
+        }
+    }
+
+    /// A row.
+    pub(crate) fn line<'c>(&self, cells: impl Iterator<Item = &'c str>) -> String {
+        let mut text = String::new();
+        for (cell, width) in cells.zip(&self.widths) {
+            let cell = match cell {
+                "" => "-".to_owned(),
+                cell => one_line(cell),
+            };
+            text += &format!("{cell:width$}  ");
+        }
+        text.trim_end().to_owned() + "\n"
+    }
+}
+
 /// Text of others on one line of ours: a line end in it could pass for the next row.
 pub(crate) fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()

@@ -2,9 +2,13 @@
 //! and the next begins, what to believe when the clocks of two machines disagree, and which rows of a very
 //! large job are kept. Must not know a cluster, and prints nothing.
 
+pub(crate) mod bars;
+
 use std::collections::BTreeMap;
 
+use contract::milestone::StartPhase;
 use jiff::Timestamp;
+use planner::PodStart;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -204,7 +208,8 @@ fn row(pod: PodView<'_>, pulls: &Pulls, job: &JobTimes) -> Row {
             Some(Pull { ended: None }) if ready.is_none() => {
                 writer.until(PodPhase::Pulling, open);
             }
-            _ => {}
+            // Events go after an hour; conditions stay as long as the pod.
+            _ => writer.by_conditions(pod, created, began.unwrap_or(open)),
         }
         writer.until(PodPhase::Starting, ready.unwrap_or(open));
     }
@@ -248,6 +253,18 @@ impl SpanWriter {
     fn until(&mut self, phase: PodPhase, to: Timestamp) {
         self.skew = self.skew.max(self.at.as_second() - to.as_second());
         self.quietly_until(phase, to);
+    }
+
+    /// What the pod's own status tells of its images, volumes and init containers.
+    fn by_conditions(&mut self, pod: PodView<'_>, created: Timestamp, until: Timestamp) {
+        for span in start(pod).spans(created, until) {
+            let phase = match span.phase {
+                StartPhase::Pulling => PodPhase::Pulling,
+                StartPhase::Starting => PodPhase::Starting,
+                StartPhase::Scheduling | StartPhase::Waiting => continue,
+            };
+            self.quietly_until(phase, span.to);
+        }
     }
 
     /// The same where the order of the two times says nothing about clocks.
@@ -325,6 +342,33 @@ fn telling(rows: Vec<Row>) -> Vec<Row> {
     }
     let kept = rows.into_iter().zip(kept).filter(|(_, kept)| *kept);
     kept.map(|(row, _)| row).collect()
+}
+
+/// When a pod got how far, by its own status.
+fn start(pod: PodView<'_>) -> PodStart {
+    let begun = |list: &str| {
+        let statuses = pod.0["status"][list].as_array().into_iter().flatten();
+        let begun = statuses.map(|status| {
+            let state = &status["state"];
+            let states = [&state["running"], &state["terminated"]];
+            let mut times = states
+                .into_iter()
+                .filter_map(|state| state["startedAt"].as_str());
+            times.next().and_then(time)
+        });
+        begun.collect::<Vec<_>>()
+    };
+    let main = begun("containerStatuses");
+    let all = [begun("initContainerStatuses"), main.clone()].concat();
+    let main: Option<Vec<Timestamp>> = main.into_iter().collect();
+    PodStart {
+        scheduled_at: condition_time(pod, "PodScheduled"),
+        sandbox_at: condition_time(pod, "PodReadyToStartContainers"),
+        first_begun_at: all.into_iter().flatten().min(),
+        initialized_at: condition_time(pod, "Initialized"),
+        begun_at: main.and_then(|times| times.into_iter().max()),
+        ready_at: condition_time(pod, "Ready"),
+    }
 }
 
 /// When the main container of a pod began and ended, the last time.

@@ -32,5 +32,7 @@ mod recovery;
 mod report;
 #[path = "local/ui.rs"]
 mod ui;
+#[path = "local/watching.rs"]
+mod watching;
 #[path = "local/world.rs"]
 mod world;

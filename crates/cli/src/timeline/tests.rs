@@ -47,6 +47,32 @@ fn worker(index: u32, times: [Option<u32>; 3]) -> Value {
     pod
 }
 
+#[test]
+fn where_events_are_gone_conditions_tell_of_pulls_and_init_containers() {
+    let condition = |kind: &str, second: u32| json!({"type": kind, "status": "True", "lastTransitionTime": at(second)});
+    let mut pod = worker(0, [Some(1), Some(2), Some(90)]);
+    pod["status"]["conditions"] = json!([
+        condition("PodScheduled", 2),
+        condition("PodReadyToStartContainers", 4),
+        condition("Initialized", 50),
+    ]);
+    let init = json!({"terminated": {"startedAt": at(20), "finishedAt": at(50), "exitCode": 0}});
+    pod["status"]["initContainerStatuses"] = json!([{"name": "data", "state": init}]);
+    let timeline = Timeline::of(JobView(&job(None)), &[pod], &[], now(95)).unwrap();
+    assert_eq!(
+        phases(&timeline.rows[0]),
+        [
+            ("Queued", 1),
+            ("Scheduling", 1),
+            ("Starting", 2),
+            ("Pulling", 16),
+            ("Starting", 30),
+            ("Pulling", 40),
+            ("Waiting", 5)
+        ]
+    );
+}
+
 fn launcher_pod(began: u32, ended: Option<(u32, i64)>) -> Value {
     let mut pod = worker(0, [Some(1), Some(2), Some(began)]);
     pod["metadata"]["name"] = "resnet-launcher-x".into();

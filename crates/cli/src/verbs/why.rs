@@ -1,12 +1,15 @@
 //! `muster why JOB`: why it waits, or why it failed, and what to do. Prints the reason and message of
 //! `status.muster`, and decides whether waiting longer can help.
 
+mod timeline;
+
 use anyhow::Result;
 use contract::Reason;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{Global, NameArgs};
+use crate::args::Global;
+use crate::args::why::WhyArgs;
 use crate::backend::Backend;
 use crate::follow;
 use crate::manifest::typed_name;
@@ -16,10 +19,15 @@ use crate::{attempt, manifest, out, table, verdict};
 /// More workers than this are counted, not listed.
 const LISTED_MAX: usize = 8;
 
-pub(crate) async fn run(global: &Global, args: &NameArgs) -> Result<u8> {
-    let backend = Backend::connect(global, Some(&args.name)).await?;
-    let job = backend.job(&args.name).await?;
+pub(crate) async fn run(global: &Global, args: &WhyArgs) -> Result<u8> {
+    let name = &args.job.name;
+    let backend = Backend::connect(global, Some(name)).await?;
+    let job = backend.job(name).await?;
     let job = JobView(&job);
+    if args.timeline {
+        out::data(&timeline::of(&backend, job, args.output.is_some()).await?);
+        return Ok(0);
+    }
     let pods = backend.pods(job).await?;
     let address = backend.address(job.name());
     let text = match job.phase() {

@@ -10,6 +10,7 @@ const TUTORIAL: &str = "docs/tutorial.md";
 const DEBUG: &str = "docs/how-to/debug-a-failed-job.md";
 const RECOVERY: &str = "docs/how-to/recovery.md";
 const SEE: &str = "docs/how-to/see-what-happened.md";
+const SLOW_START: &str = "docs/how-to/slow-start.md";
 const MOVE: &str = "docs/how-to/move-from-mpi-operator.md";
 
 /// Takes what the pages ask of a cluster, and shows which images it was given. What needs none is done in earnest.
@@ -21,6 +22,12 @@ case "$*" in
 "rollout status deployment/"* | "get mpijobs --all-namespaces" | "get pods --all-namespaces -l "* | "delete "*) ;;
 *) exit 1 ;;
 esac
+"#;
+
+/// Knows what it is asked for.
+const KUBECTL_GET: &str = r#"#!/bin/sh
+[ "$1 $2 $3" = "get mpijob train" ] && case "$5" in *.status.muster.milestones*.status.muster.slowest*) exit 0 ;; esac
+exit 1
 "#;
 
 /// What was asked of the stand-ins.
@@ -108,6 +115,27 @@ fn from_a_failed_job_to_its_cause() {
         assert!(run.stdout.contains(words), "{words} is not in {run:?}");
     }
     assert!(world.processes().is_empty(), "{:?}", world.processes());
+}
+
+#[test]
+fn from_a_slow_start_to_the_worker_that_was_late() {
+    let world = World::new("slow-start");
+    let path = path_with_muster(&world);
+    let script = &blocks(SLOW_START, "# Why did the start take so long\n")[0];
+    let run = shell(&world, &format!("set -e\n{script}"), &path);
+    assert_eq!(run.code, 0, "{run:?}");
+    for words in [
+        "pi-launcher",
+        "workersReady",
+        "All workers were Ready.",
+        "\"ranksStarted\": ",
+    ] {
+        assert!(run.stdout.contains(words), "{words} is not in {run:?}");
+    }
+    stand_in(&world, "kubectl", KUBECTL_GET);
+    let path = format!("{}:/usr/bin:/bin", world.directory.display());
+    let run = shell(&world, &blocks(SLOW_START, "## In scripts\n")[0], &path);
+    assert_eq!(run.code, 0, "{run:?}");
 }
 
 #[test]
