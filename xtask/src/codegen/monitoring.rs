@@ -54,6 +54,8 @@ enum Shape {
     Number,
     Lines,
     Stack,
+    /// A line for each job, with a link to its page.
+    Jobs,
 }
 
 const fn panel(
@@ -109,7 +111,21 @@ const NOW: &[Panel] = &[
         "short",
         &[("sum(mpi_operator_is_leader)", "leaders")],
     ),
+    panel(
+        "Jobs with a launcher",
+        "Set the variable `Address of muster ui`, for example to http://127.0.0.1:8080, and each job has a link to \
+         its page. Without it there are no links.",
+        Shape::Jobs,
+        "short",
+        &[(JOBS, "")],
+    ),
 ];
+
+/// The name of the job is that of its launcher without the last part. Where the variable is no address, the label
+/// `page` is not set.
+const JOBS: &str = "label_replace(label_join(label_replace(label_replace(mpi_operator_job_info, \"job\", \"$1\", \
+    \"launcher\", \"(.+)-[a-z]+\"), \"base\", \"${ui}/jobs\", \"\", \"\"), \"path\", \"/\", \"base\", \"namespace\", \"job\"), \
+    \"page\", \"$1\", \"path\", \"(https?://.+)\")";
 
 const START: &[Panel] = &[
     panel(
@@ -317,9 +333,10 @@ pub(crate) fn dashboard() -> Result<String> {
         "editable": true,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [{
-            "name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus",
-        }]},
+        "templating": {"list": [
+            {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"},
+            {"name": "ui", "type": "textbox", "query": "", "label": "Address of muster ui"},
+        ]},
         "panels": panels,
     });
     Ok(serde_json::to_string_pretty(&dashboard)? + "\n")
@@ -327,6 +344,9 @@ pub(crate) fn dashboard() -> Result<String> {
 
 fn shown(panel: &Panel, id: usize, place: &Value) -> Value {
     let source = json!({"type": "prometheus", "uid": "${datasource}"});
+    if let Shape::Jobs = panel.shape {
+        return jobs(panel, id, place, &source);
+    }
     let targets = panel.queries.iter().zip('A'..='Z');
     let targets = targets.map(|((expression, name), letter)| {
         json!({
@@ -335,11 +355,12 @@ fn shown(panel: &Panel, id: usize, place: &Value) -> Value {
     });
     let stacking = match panel.shape {
         Shape::Stack => "normal",
-        Shape::Lines | Shape::Number => "none",
+        Shape::Lines | Shape::Number | Shape::Jobs => "none",
     };
     let kind = match panel.shape {
         Shape::Number => "stat",
         Shape::Lines | Shape::Stack => "timeseries",
+        Shape::Jobs => "table",
     };
     let lines = json!({"fillOpacity": 10, "showPoints": "never", "stacking": {"mode": stacking}});
     json!({
@@ -350,6 +371,38 @@ fn shown(panel: &Panel, id: usize, place: &Value) -> Value {
         "datasource": source,
         "gridPos": place,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, "custom": lines}, "overrides": []},
+        "targets": targets.collect::<Vec<_>>(),
+    })
+}
+
+/// A table of the labels that people read, as they are now.
+fn jobs(panel: &Panel, id: usize, place: &Value, source: &Value) -> Value {
+    let targets = panel.queries.iter().map(|(expression, _)| {
+        json!({
+            "refId": "A", "datasource": source, "expr": expression, "format": "table", "instant": true,
+        })
+    });
+    let columns = ["namespace", "job", "page"].into_iter().zip(0..);
+    let columns: serde_json::Map<String, Value> = columns
+        .map(|(name, place)| (name.to_owned(), json!(place)))
+        .collect();
+    json!({
+        "id": id,
+        "type": "table",
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": source,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {}, "overrides": [{
+            "matcher": {"id": "byName", "options": "page"},
+            "properties": [{"id": "links", "value": [
+                {"title": "Open the job's page", "url": "${__value.raw}", "targetBlank": true},
+            ]}],
+        }]},
+        "transformations": [
+            {"id": "filterFieldsByName", "options": {"include": {"names": ["namespace", "job", "page"]}}},
+            {"id": "organize", "options": {"indexByName": columns}},
+        ],
         "targets": targets.collect::<Vec<_>>(),
     })
 }
@@ -420,6 +473,31 @@ mod tests {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// Where nobody says where `muster ui` is, there is nothing to click.
+    #[test]
+    fn jobs_are_linked_only_where_the_address_is_known() -> Result<()> {
+        let dashboard: Value = serde_json::from_str(&dashboard()?)?;
+        let variables = &dashboard["templating"]["list"];
+        let ui = variables.as_array().context("no variables")?;
+        let ui = ui.iter().find(|variable| variable["name"] == "ui");
+        assert_eq!(ui.context("no address")?["query"], "");
+        let panels = dashboard["panels"].as_array().context("no panels")?;
+        let table = panels.iter().find(|panel| panel["type"] == "table");
+        let table = table.context("no table")?;
+        let override_ = &table["fieldConfig"]["overrides"][0];
+        assert_eq!(override_["matcher"]["options"], "page");
+        assert_eq!(
+            override_["properties"][0]["value"][0]["url"],
+            "${__value.raw}"
+        );
+        let expression = table["targets"][0]["expr"].as_str().unwrap_or_default();
+        assert!(
+            expression.ends_with(r#""page", "$1", "path", "(https?://.+)")"#),
+            "{expression}"
+        );
         Ok(())
     }
 
