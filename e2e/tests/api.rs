@@ -18,6 +18,7 @@ mod api {
     mod lifecycle;
     mod looks;
     mod metrics;
+    mod milestones;
     mod network_policy;
     mod openmpi;
     mod own_namespace;

@@ -25,6 +25,7 @@ mod install;
 mod kubeflow_guide;
 mod loss;
 mod managed_by;
+mod milestones;
 mod mpi_families;
 mod nodes;
 mod openmpi;
