@@ -69,8 +69,8 @@ pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
         spec.insert("mpiImplementation".to_owned(), family);
     }
     into_run_policy(spec)?;
+    let mut unknown = Vec::new();
     if let Some(roles) = spec.get_mut("mpiReplicaSpecs") {
-        let mut unknown = Vec::new();
         for (role, replicas) in object_at("spec.mpiReplicaSpecs", roles)? {
             let path = format!("spec.mpiReplicaSpecs.{role}");
             if let Some(template) = object_at(&path, replicas)?.get_mut("template") {
@@ -81,9 +81,18 @@ pub(crate) fn convert(old: &Value) -> Result<Converted, String> {
                 }
             }
         }
-        notes.extend(left_out(&unknown));
     }
     forget_server(&mut object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| {
+            let is_known = schema::METADATA.contains(&field.as_str());
+            if !is_known {
+                unknown.push(format!("metadata.{}", shown(field)));
+            }
+            is_known
+        });
+    }
+    notes.extend(left_out(&unknown));
     Ok(Converted { object, notes })
 }
 
@@ -275,7 +284,7 @@ mod tests {
     const FIRST: &str = "
 apiVersion: kubeflow.org/v1alpha1
 kind: MPIJob
-metadata: {name: bench, uid: abc, creationTimestamp: null}
+metadata: {name: bench, uid: abc, creationTimestamp: null, clusterName: ''}
 spec:
   gpus: 16
   backoffLimit: 3

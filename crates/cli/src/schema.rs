@@ -5,6 +5,25 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+/// The fields of every object's metadata, which no CRD lists.
+pub(crate) const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
 /// Every definition that muster installs.
 const DEFINITIONS: &str = include_str!(concat!(env!("OUT_DIR"), "/definitions.json"));
 

@@ -16,24 +16,6 @@ const FINDINGS_MAX: usize = 100;
 const NAMES_MAX: usize = 12;
 /// A longer value is not repeated whole.
 const VALUE_MAX: usize = 60;
-/// The fields of every object's metadata, which no CRD lists.
-const METADATA: [&str; 15] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
 /// Names are taken for one another up to this distance.
 const DISTANCE_MAX: usize = 3;
 
@@ -129,13 +111,15 @@ impl Walk<'_> {
         };
         for (key, value) in metadata {
             let pointer = format!("/metadata/{}", escaped(key));
-            if !METADATA.contains(&key.as_str()) {
+            if !schema::METADATA.contains(&key.as_str()) {
                 let message = format!("{} is not a field of {}", dotted(&pointer), self.kind);
                 let mark = self.document.key_mark(&pointer);
                 let mut finding = error("UnknownField", message, mark);
-                finding.label = match nearest(key, &METADATA) {
+                finding.label = match nearest(key, &schema::METADATA) {
                     Some(name) => format!("did you mean {name}?"),
-                    None if value.is_string() => "belongs in metadata.labels".to_owned(),
+                    None if value.as_str().is_some_and(|text| !text.is_empty()) => {
+                        "belongs in metadata.labels".to_owned()
+                    }
                     None => "no such field".to_owned(),
                 };
                 self.findings.push(finding);
