@@ -8,20 +8,21 @@ mod leftovers;
 mod machine;
 mod report;
 mod tally;
+mod unit;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::artifacts::Artifact;
 use crate::cluster::{self, Guard, Running, Spec};
 use crate::command::cargo;
 use crate::interrupts::Interrupts;
-use crate::{clients, command, gangs, images, packages, queues, tidy, weather};
+use crate::{clients, command, gangs, images, packages, queues, weather};
 use builds::Builds;
 use foreign::Foreign;
 use leftovers::Sandbox;
@@ -72,29 +73,6 @@ impl Group {
         !matches!(self, Self::Unit | Self::Weather)
     }
 }
-
-/// Tests that need nothing but cargo.
-const WITHOUT_CLUSTER: [&str; 7] = [
-    "--workspace",
-    "--exclude",
-    "e2e",
-    "--exclude",
-    "cli",
-    "--exclude",
-    "minicluster",
-];
-/// Those of the model, without what compares it with the real one.
-const MODEL_ALONE: [&str; 9] = [
-    "--package",
-    "minicluster",
-    "--lib",
-    "--test",
-    "client",
-    "--test",
-    "admission",
-    "--test",
-    "controllers",
-];
 
 /// MPI jobs mostly wait for one another; more at once than this and they wait for the processors.
 const CLUSTER_TEST_THREADS: &str = "4";
@@ -236,39 +214,6 @@ impl Stages {
         if wanted(Group::Size) && report.all_passed() {
             report.stage("size tests", || self.size());
         }
-    }
-
-    fn unit(&self, report: &Report) {
-        report.stage("rustfmt", || {
-            let result = self.check("fmt", &["--all", "--", "--check", "-l"]);
-            result.context("not formatted: run `cargo fmt --all`")
-        });
-        report.stage("tidy", || tidy::check_all().map(|()| Tally::default()));
-        report.stage("clippy", || {
-            let words = ["--workspace", "--all-targets", "--", "-D", "warnings"];
-            self.check("clippy", &words)
-        });
-        report.stage("unit tests", || {
-            let mut tally = self.tests("", cargo("test").args(WITHOUT_CLUSTER))?;
-            tally += self.tests("", cargo("test").args(MODEL_ALONE))?;
-            // What judges the clusters is judged first.
-            tally += self.tests("", cargo("test").args(["--package", "e2e", "--lib"]))?;
-            Ok(tally)
-        });
-    }
-
-    /// A component of the toolchain that finds fault or does not.
-    fn check(&self, subcommand: &str, words: &[&str]) -> Result<Tally> {
-        if !command::succeeds(cargo(subcommand).arg("--version")) {
-            let component = if subcommand == "fmt" {
-                "rustfmt"
-            } else {
-                subcommand
-            };
-            bail!("{component} is missing: `rustup component add {component}` installs it");
-        }
-        self.program("", cargo(subcommand).args(words), |_| {})?;
-        Ok(Tally::default())
     }
 
     /// The test programs of the stages that need more than cargo.
