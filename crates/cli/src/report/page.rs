@@ -17,9 +17,12 @@ pub(crate) struct Section {
     pub(crate) html: Html,
 }
 
+/// Writes one section.
+type Maker = fn(&Report, &mut Html);
+
 /// The sections of a report, in their order; those without content are left out.
 pub(crate) fn sections(report: &Report) -> Vec<Section> {
-    let makers: [(&'static str, fn(&Report, &mut Html)); 9] = [
+    let makers: [(&'static str, Maker); 9] = [
         ("verdict", sections::verdict),
         ("missing", sections::missing),
         ("timeline", sections::timeline),

@@ -127,11 +127,8 @@ impl Reader {
         self.read = 0;
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        loop {
-            // A line without an end must not fill the memory.
-            let Ok(part) = stream.fill_buf().await else {
-                break;
-            };
+        // A line without an end must not fill the memory.
+        while let Ok(part) = stream.fill_buf().await {
             if part.is_empty() {
                 break;
             }

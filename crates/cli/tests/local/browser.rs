@@ -26,6 +26,26 @@ pub(crate) struct Browser {
     pub(crate) told: Vec<Value>,
 }
 
+/// What the browser writes, each message ended by a zero byte.
+fn messages(file: File) -> Receiver<Value> {
+    let mut file = BufReader::new(file);
+    let (sender, received) = channel();
+    std::thread::spawn(move || {
+        let mut message = Vec::new();
+        while matches!(file.read_until(0, &mut message), Ok(1..)) {
+            message.pop();
+            let Ok(value) = serde_json::from_slice(&message) else {
+                return;
+            };
+            if sender.send(value).is_err() {
+                return;
+            }
+            message.clear();
+        }
+    });
+    received
+}
+
 impl Browser {
     /// Starts one that keeps its files in this directory.
     pub(crate) fn start(directory: &Path) -> Self {
@@ -70,21 +90,7 @@ impl Browser {
             "chromium is missing: as root run apt-get install chromium"
         );
         let to = OpenOptions::new().write(true).open(&pipes[0]).unwrap();
-        let mut answers = BufReader::new(File::open(&pipes[1]).unwrap());
-        let (sender, from) = channel();
-        std::thread::spawn(move || {
-            let mut message = Vec::new();
-            while matches!(answers.read_until(0, &mut message), Ok(1..)) {
-                message.pop();
-                let Ok(value) = serde_json::from_slice(&message) else {
-                    return;
-                };
-                if sender.send(value).is_err() {
-                    return;
-                }
-                message.clear();
-            }
-        });
+        let from = messages(File::open(&pipes[1]).unwrap());
         let mut browser = Self {
             child,
             to,
