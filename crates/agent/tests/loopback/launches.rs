@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -119,12 +120,17 @@ fn files_of_a_run_are_where_temporary_files_belong() {
 #[test]
 fn a_good_run_is_counted() {
     let launch = Launch::new(2);
+    let now = || u64::try_from(Timestamp::now().as_millisecond()).unwrap();
+    let before = now();
     let code = launch
         .exec("$S w0 \"$D 0 true\" & $S w1 \"$D 1 true\" & wait")
         .status()
         .unwrap();
     assert_eq!(code.code(), Some(0));
-    let verdict = launch.verdict();
+    let mut verdict = launch.verdict();
+    let started = verdict.as_object_mut().unwrap();
+    let started = started.remove("ranksStartedMs").and_then(|at| at.as_u64());
+    assert!(started.is_some_and(|at| (before..=now()).contains(&at)));
     assert_eq!(
         verdict,
         json!({
