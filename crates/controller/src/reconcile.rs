@@ -293,7 +293,9 @@ async fn converge(
             return Err(Error::InvariantViolated { law });
         }
         let steps = std::mem::take(&mut plan.steps);
-        match second_look::before(context, dialect, job, &observed.recorded, &steps).await? {
+        let look = second_look::before(context, dialect, job, &observed.recorded, &steps);
+        let look = look.await?; // client, if they start a launcher
+        match look {
             SecondLook::Same => {}
             SecondLook::NewPods if round < ROUNDS_MAX => {
                 round += 1;

@@ -24,6 +24,7 @@ fn a_job_of_each_dialect_goes_from_submission_to_its_end() {
         "v2beta1-agent",
         "v2beta1-waits",
         "v2beta1-deadline",
+        "v2beta1-recovers",
         "v1",
         "t9k",
         "openmpi",
