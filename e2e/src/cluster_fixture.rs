@@ -165,11 +165,6 @@ impl ClusterFixture {
             .list(&self.namespace, "pods", &selector(job, role))
     }
 
-    /// What anybody asked for in the namespace since the test began, according to the API server's log.
-    pub fn requests(&self) -> Result<Vec<Request>> {
-        self.audit.requests_in(&self.namespace)
-    }
-
     /// What a pod's main container has said so far, each line after the time when the kubelet got it.
     pub fn timed_log(&self, pod: &str) -> Result<String> {
         let args = ["logs", "--namespace", &self.namespace, pod, "--tail=-1"];
