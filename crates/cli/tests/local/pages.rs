@@ -132,6 +132,7 @@ fn from_a_slow_start_to_the_worker_that_was_late() {
     ] {
         assert!(run.stdout.contains(words), "{words} is not in {run:?}");
     }
+    let world = World::new("slow-start-scripts");
     stand_in(&world, "kubectl", KUBECTL_GET);
     let path = format!("{}:/usr/bin:/bin", world.directory.display());
     let run = shell(&world, &blocks(SLOW_START, "## In scripts\n")[0], &path);

@@ -36,11 +36,17 @@ fn get_watch_follows_a_job_to_its_end_and_says_when_the_api_server_is_away() {
     assert!(states.contains(&"Waiting"), "{text}");
     up.ok(&["delete", "mpijob", "hello"]);
     until("the job's deletion", || said(&out).contains("Deleted"));
-    up.down();
+    let down = up.world.run(&["down"]);
+    assert_eq!(down.code, 0, "{}", down.stderr);
     until("a word about it", || {
         said(&err).contains("muster goes on trying")
     });
     let process = Pid::from_child(&watch);
     kill_process(process, Signal::INT).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(130));
+    assert!(
+        up.world.processes().is_empty(),
+        "{:?}",
+        up.world.processes()
+    );
 }
