@@ -172,6 +172,11 @@ impl ClusterFixture {
             .kubectl(&[&args[..], &["--timestamps"]].concat())
     }
 
+    /// What anybody asked for in the namespace since the test began, according to the API server's log.
+    pub fn requests(&self) -> Result<Vec<Request>> {
+        self.audit.requests_in(&self.namespace)
+    }
+
     /// The changes that somebody asked for in the namespace, according to the API server's log.
     pub fn writes_of(&self, user: &str) -> Result<Vec<Request>> {
         let writes = self.audit.writes_of(user)?.into_iter();

@@ -17,7 +17,7 @@ pub(crate) struct Section {
     pub(crate) html: Html,
 }
 
-/// Writes one section.
+/// Writes a section.
 type Maker = fn(&Report, &mut Html);
 
 /// The sections of a report, in their order; those without content are left out.

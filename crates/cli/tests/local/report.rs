@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
+use crate::ui::Served;
 use crate::world::{World, hello};
 
 /// What the names and messages of other people's pods may hold.
@@ -288,7 +289,6 @@ fn a_file_that_cannot_be_written_is_an_error_and_no_job_is_one_too() {
 #[test]
 #[ignore = "draws pictures for the documentation; `cargo xtask pictures` runs it"]
 fn pictures() {
-    use base64::Engine as _;
     let place =
         std::env::var("MUSTER_PICTURES").expect("`cargo xtask pictures` says where pictures go");
     let world = World::new("pictures");
@@ -302,13 +302,28 @@ fn pictures() {
     pods[8] = pod("big-launcher-x", "launcher", 0, 135);
     pods[8]["status"]["initContainerStatuses"] =
         json!([{"name": "gate", "state": {"terminated": {"startedAt": "2026-11-18T20:00:06Z"}}}]);
-    let words =
-        "rank 3 on worker big-worker-3 was killed by signal 9; the launcher exited with 137";
+    let words = "rank 3 was killed by signal 9; the launcher exited with 137";
     let mut job = job(8, words);
     job["status"]["muster"]["slowest"] =
         json!([{"worker": "big-worker-5", "node": "node-5", "phase": "Pulling", "seconds": 126}]);
     let log = b"2026-11-18T20:05:00.000000000Z stdout F step 180 of 500, loss 2.31\n";
-    saved(&world, &json!([job]), &pods, &events, log);
+    let other = |name: &str, phase: &str, words: &str| {
+        let mut other = job.clone();
+        (other["metadata"]["name"], other["metadata"]["uid"]) = (name.into(), name.into());
+        other["status"]["muster"] =
+            json!({"phase": phase, "message": words, "finished": true, "ready": "8/8"});
+        other
+    };
+    let jobs = json!([
+        job,
+        other("pi", "Succeeded", ""),
+        other(
+            "walk",
+            "Succeeded",
+            "attempt 2 succeeded; attempt 1 ended with RankKilled"
+        )
+    ]);
+    saved(&world, &jobs, &pods, &events, log);
     assert_eq!(world.run(&["report", "@last", "-o", "big.html"]).code, 0);
     let mut browser = Browser::start(&world.directory);
     browser.open(&format!(
@@ -316,11 +331,19 @@ fn pictures() {
         world.directory.join("big.html").display()
     ));
     browser.width(1_100);
+    draw(&mut browser, Path::new(&place), "report");
+    let served = Served::start(&world, &["ui", "--local"]);
+    browser.open(&served.link);
+    browser.until("document.querySelector('tr[data-text]')");
+    draw(&mut browser, Path::new(&place), "ui");
+}
+
+/// What the browser shows, in both sets of colours.
+fn draw(browser: &mut Browser, place: &Path, name: &str) {
+    use base64::Engine as _;
     for scheme in ["light", "dark"] {
         browser.colours(scheme);
-        let png = base64::prelude::BASE64_STANDARD
-            .decode(browser.picture())
-            .unwrap();
-        fs::write(Path::new(&place).join(format!("report-{scheme}.png")), png).unwrap();
+        let png = base64::prelude::BASE64_STANDARD.decode(browser.picture());
+        fs::write(place.join(format!("{name}-{scheme}.png")), png.unwrap()).unwrap();
     }
 }

@@ -10,13 +10,13 @@ use crate::browser::Browser;
 use crate::world::{World, hello, until};
 
 /// A page that is served until this is dropped.
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    link: String,
+    pub(crate) link: String,
 }
 
 impl Served {
-    fn start(world: &World, words: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, words: &[&str]) -> Self {
         let mut command = world.muster(words);
         let mut child = command.spawn().unwrap();
         let mut link = String::new();
@@ -297,7 +297,13 @@ fn jobs_alone() -> u16 {
         let job = r#"{"apiVersion":"kubeflow.org/v2beta1","kind":"MPIJob","metadata":{"name":"pi","namespace":"lab","uid":"u1",
             "resourceVersion":"1","creationTimestamp":"2026-11-18T20:00:00Z"},"spec":{},"status":{"muster":{"phase":"Running"}}}"#;
         match target {
-            target if target.contains("/mpijobs/pi") && target.contains("kubeflow.org") => (200, job.to_owned()),
+            target if target.contains("kubeflow.org") && target.contains("/mpijobs/pi") => (200, job.to_owned()),
+            // A watch that ends at once.
+            target if target.contains("kubeflow.org") && target.contains("watch=true") => (200, String::new()),
+            target if target.contains("kubeflow.org") => (
+                200,
+                format!(r#"{{"kind":"MPIJobList","metadata":{{"resourceVersion":"1"}},"items":[{job}]}}"#),
+            ),
             target if target.contains("/pods") || target.contains("/events") => {
                 let what = if target.contains("/pods") { "pods" } else { "events" };
                 (403, format!(r#"{{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,
@@ -349,4 +355,17 @@ fn whoever_may_not_list_pods_reads_which_right_is_missing() {
             made.stdout
         );
     }
+
+    let served = Served::start(&world, &["ui", "--kubeconfig", &kubeconfig]);
+    let mut browser = Browser::start(&world.directory);
+    browser.open(&served.link);
+    browser.until("document.querySelector('tr[data-text]')");
+    let address = browser.text("document.querySelector('tr[data-text] a').href");
+    browser.open(&address);
+    for right in ["list and watch pods", "list and watch events"] {
+        browser.until(&format!(
+            "document.querySelector('#trouble').innerText.includes('you may not {right} in namespace lab')"
+        ));
+    }
+    browser.until("document.querySelector('#verdict [data-phase=Running]')");
 }
