@@ -19,7 +19,7 @@ pub fn commands(page: &str, heading: &str) -> Result<Vec<String>> {
     let below = below.split("\n## ").next().unwrap_or_default();
     let blocks = below.split("\n```").skip(1).step_by(2);
     let commands = blocks.filter_map(|block| block.strip_prefix('\n'));
-    Ok(commands.map(str::to_owned).collect())
+    Ok(commands.map(|block| format!("{block}\n")).collect())
 }
 
 impl ClusterFixture {

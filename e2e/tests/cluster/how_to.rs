@@ -27,13 +27,18 @@ fn with_test_image(block: &str) -> String {
     lines.collect()
 }
 
-/// What the blocks of a page's section print.
+/// What the blocks of a page's section about a cluster print.
 fn printed(fixture: &ClusterFixture, page: &str) -> Result<String> {
+    printed_below(fixture, page, HEADING)
+}
+
+fn printed_below(fixture: &ClusterFixture, page: &str, heading: &str) -> Result<String> {
     let page = format!("docs/how-to/{page}.md");
-    let blocks = commands(&page, HEADING)?;
+    let blocks = commands(&page, heading)?;
     // Docker is not here; that its file names what is needed is tested in local mode.
     let blocks = blocks.iter().filter(|block| !block.starts_with("docker "));
     let script: String = blocks.map(|block| with_test_image(block)).collect();
+    let script = script.replace("registry.example/you/program:1", IMAGE);
     ensure!(script.contains("kubectl wait"), "{page}: {script}");
     fixture.shell(&script)
 }
@@ -45,6 +50,53 @@ fn counted(text: &str, holds: impl Fn(&str) -> bool) -> BTreeMap<&str, usize> {
         *counts.entry(line).or_default() += 1;
     }
     counts
+}
+
+#[test]
+fn a_first_job_after_the_installation() -> Result<()> {
+    with_cluster("page-helm", |fixture| {
+        let said = printed_below(fixture, "install-with-helm", "## Run a job")?;
+        let pi = "pi is approximately 3.1415926536: 4 ranks on 2 hosts";
+        ensure!(said.contains(pi), "{said}");
+        Ok(())
+    })
+}
+
+#[test]
+fn from_a_failed_job_to_its_cause_with_kubectl_alone() -> Result<()> {
+    with_cluster("page-debug", |fixture| {
+        let said = printed(fixture, "debug-a-failed-job")?;
+        let status = "\nCommandFailed\nrank 3 on worker fails-worker-1 exited with code 66";
+        let log = "cannot open /data/input.h5";
+        for words in [status, log, "Failed"] {
+            ensure!(said.contains(words), "`{words}` is not in {said}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn namespaces_get_the_labels_of_the_pages() -> Result<()> {
+    with_cluster("page-labels", |fixture| {
+        let namespace = &fixture.namespace;
+        let metrics = commands("docs/reference/metrics.md", "## Two ports")?.concat();
+        let label = metrics
+            .lines()
+            .filter(|line| line.starts_with("kubectl label "));
+        let label: String = label.collect();
+        fixture.shell(&label.replace(" monitoring ", &format!(" {namespace} ")))?;
+        let security = commands("docs/how-to/install-with-helm.md", "## Pod Security")?.concat();
+        fixture.shell(&security.replace(" muster-system ", &format!(" {namespace} ")))?;
+        let labelled = fixture.cluster.kubectl(&[
+            "get",
+            "namespaces",
+            "--output=name",
+            "--selector=metrics=enabled,pod-security.kubernetes.io/enforce=restricted",
+        ])?;
+        let ours = format!("namespace/{namespace}");
+        ensure!(labelled.lines().any(|line| line == ours), "{labelled}");
+        Ok(())
+    })
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The pages of `docs/how-to` about images, GPUs and moving from the training operator: their commands for this machine
-//! run as they are written. What they do on a cluster is tested on a cluster.
+//! run as they are written. What they do on a cluster is tested on a cluster. No page has commands that nobody runs.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::readme::{blocks, path_with_muster, shell, stand_in};
 use crate::world::World;
@@ -108,4 +110,94 @@ fn the_training_operator_without_mpijobs() {
         .lines()
         .filter(|line| line.contains("registry.example/you/muster-"));
     assert!(images.count() >= 2, "{said}");
+}
+
+/// Pages with commands, how many blocks of them, and the tests that run these.
+const TRIED: [(&str, usize, &[&str]); 13] = [
+    (
+        "how-to/debug-a-failed-job",
+        2,
+        &["crates/cli/tests/local/pages.rs", ON_A_CLUSTER],
+    ),
+    ("how-to/gpus", 2, &[HERE, ON_A_CLUSTER]),
+    ("how-to/images-without-sshd", 2, &[HERE, ON_A_CLUSTER]),
+    (
+        "how-to/install-with-helm",
+        5,
+        &["e2e/tests/cluster/helm.rs", ON_A_CLUSTER],
+    ),
+    (
+        "how-to/move-from-mpi-operator",
+        3,
+        &["crates/cli/tests/local/pages.rs"],
+    ),
+    ("how-to/move-from-training-operator", 4, &[HERE]),
+    ("how-to/private-registries", 2, &[ON_A_CLUSTER]),
+    (
+        "how-to/queues-and-gangs",
+        5,
+        &["e2e/tests/queues/how_to.rs"],
+    ),
+    (
+        "how-to/recipes",
+        6,
+        &["crates/cli/tests/local/recipes.rs", ON_A_CLUSTER],
+    ),
+    ("how-to/recovery", 1, &["crates/cli/tests/local/pages.rs"]),
+    ("how-to/shared-memory", 1, &[ON_A_CLUSTER]),
+    (
+        "reference/metrics",
+        2,
+        &["e2e/tests/api/prometheus.rs", ON_A_CLUSTER],
+    ),
+    ("tutorial", 5, &["crates/cli/tests/local/pages.rs"]),
+];
+const HERE: &str = "crates/cli/tests/local/how_to.rs";
+const ON_A_CLUSTER: &str = "e2e/tests/cluster/how_to.rs";
+/// Benchmarks, and bad weather for as long as somebody likes: a quarter of an hour and more.
+const UNTRIED: [&str; 2] = ["performance", "simulation"];
+
+fn pages_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_page_has_commands_that_no_test_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = Vec::new();
+    pages_below(&root.join("docs"), &mut pages);
+    let mut found = BTreeMap::new();
+    for page in pages {
+        let name = page
+            .strip_prefix(root.join("docs"))
+            .unwrap()
+            .with_extension("");
+        let text = fs::read_to_string(&page).unwrap();
+        let fenced = text.split("\n```").skip(1).step_by(2);
+        let commands = fenced.filter(|block| block.starts_with('\n')).count();
+        let name = name.to_str().unwrap();
+        if commands > 0 && !UNTRIED.contains(&name) {
+            found.insert(name.to_owned(), commands);
+        }
+    }
+    let tried = TRIED.map(|(page, blocks, _)| (page.to_owned(), blocks));
+    assert_eq!(
+        found,
+        tried.into(),
+        "run new commands in a test, and count them here"
+    );
+    for (page, _, tests) in TRIED {
+        let name = page.rsplit('/').next().unwrap();
+        for test in tests {
+            let text = fs::read_to_string(root.join(test)).unwrap();
+            assert!(text.contains(name), "{test} does not name {page}");
+        }
+    }
 }
