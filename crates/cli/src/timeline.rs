@@ -209,7 +209,7 @@ fn row(pod: PodView<'_>, pulls: &Pulls, job: &JobTimes) -> Row {
                 writer.until(PodPhase::Pulling, open);
             }
             // Events go after an hour; conditions stay as long as the pod.
-            _ => writer.by_conditions(pod, created, began.unwrap_or(open)),
+            _ => writer.by_conditions(pod, created, ready.unwrap_or(open)),
         }
         writer.until(PodPhase::Starting, ready.unwrap_or(open));
     }
