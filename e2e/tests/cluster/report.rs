@@ -1,8 +1,8 @@
 //! Reports of real jobs, in a real browser: one that went well, one that failed, one that recovered, and one whose last
 //! worker was late. Then of one that has nothing left but its status.
 
-#[allow(dead_code, reason = "local tests use more of it")]
 #[path = "../../../crates/cli/tests/local/browser.rs"]
+#[expect(dead_code, reason = "each test target uses its own part")]
 mod browser;
 
 use std::path::{Path, PathBuf};

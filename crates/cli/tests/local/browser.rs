@@ -26,26 +26,6 @@ pub(crate) struct Browser {
     pub(crate) told: Vec<Value>,
 }
 
-/// What the browser writes, each message ended by a zero byte.
-fn messages(file: File) -> Receiver<Value> {
-    let mut file = BufReader::new(file);
-    let (sender, received) = channel();
-    std::thread::spawn(move || {
-        let mut message = Vec::new();
-        while matches!(file.read_until(0, &mut message), Ok(1..)) {
-            message.pop();
-            let Ok(value) = serde_json::from_slice(&message) else {
-                return;
-            };
-            if sender.send(value).is_err() {
-                return;
-            }
-            message.clear();
-        }
-    });
-    received
-}
-
 impl Browser {
     /// Starts one that keeps its files in this directory.
     pub(crate) fn start(directory: &Path) -> Self {
@@ -90,7 +70,7 @@ impl Browser {
             "chromium is missing: as root run apt-get install chromium"
         );
         let to = OpenOptions::new().write(true).open(&pipes[0]).unwrap();
-        let from = messages(File::open(&pipes[1]).unwrap());
+        let from = answers(File::open(&pipes[1]).unwrap());
         let mut browser = Self {
             child,
             to,
@@ -237,6 +217,26 @@ impl Browser {
             .map(|fault| fault.as_str().unwrap().to_owned())
             .collect()
     }
+}
+
+/// The messages that come through a pipe: JSON, each with a zero at its end.
+fn answers(pipe: File) -> Receiver<Value> {
+    let mut pipe = BufReader::new(pipe);
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut message = Vec::new();
+        while matches!(pipe.read_until(0, &mut message), Ok(1..)) {
+            message.pop();
+            let Ok(value) = serde_json::from_slice(&message) else {
+                return;
+            };
+            if sender.send(value).is_err() {
+                return;
+            }
+            message.clear();
+        }
+    });
+    receiver
 }
 
 impl Drop for Browser {
