@@ -22,6 +22,7 @@ use crate::args::Global;
 use crate::args::report::UiArgs;
 use crate::backend::{Backend, Bell, Watched};
 use crate::out;
+use crate::view::JobView;
 use gate::Gate;
 
 /// What all requests share.
@@ -38,9 +39,25 @@ pub(crate) struct Ui {
 impl Ui {
     /// The job, once the first list of jobs is there.
     async fn found(&self, uid: &str) -> Option<Value> {
+        self.first(|jobs| jobs.get(uid)).await
+    }
+
+    /// The UID of the job that has this name now, of whatever dialect.
+    async fn named(&self, namespace: &str, name: &str) -> Option<String> {
+        let has_name = |job: &Value| {
+            let job = JobView(job);
+            (job.namespace(), job.name()) == (namespace, name)
+        };
+        let named = |jobs: &Watched| jobs.objects().into_iter().find(has_name);
+        let job = self.first(named).await?;
+        Some(JobView(&job).uid().to_owned())
+    }
+
+    /// What is found in the jobs of any dialect; nothing once all have been searched.
+    async fn first(&self, find: impl Fn(&Watched) -> Option<Value>) -> Option<Value> {
         let mut rings = self.bell.subscribe();
         loop {
-            let found = self.jobs.iter().find_map(|jobs| jobs.get(uid));
+            let found = self.jobs.iter().find_map(&find);
             if found.is_some() || self.jobs.iter().all(Watched::has_answer) {
                 return found;
             }

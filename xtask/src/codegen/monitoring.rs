@@ -124,7 +124,7 @@ const NOW: &[Panel] = &[
 /// The name of the job is that of its launcher without the last part. Where the variable is no address, the label
 /// `page` is not set.
 const JOBS: &str = "label_replace(label_join(label_replace(label_replace(mpi_operator_job_info, \"job\", \"$1\", \
-    \"launcher\", \"(.+)-[a-z]+\"), \"base\", \"${ui}/jobs\", \"\", \"\"), \"path\", \"/\", \"base\", \"namespace\", \"job\"), \
+    \"launcher\", \"(.+)-[a-z]+\"), \"base\", \"${ui}/find\", \"\", \"\"), \"path\", \"/\", \"base\", \"namespace\", \"job\"), \
     \"page\", \"$1\", \"path\", \"(https?://.+)\")";
 
 const START: &[Panel] = &[

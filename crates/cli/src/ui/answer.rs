@@ -6,7 +6,8 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use futures::stream;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -39,6 +40,22 @@ pub(super) fn whole(code: StatusCode, kind: &'static str, body: impl Into<Bytes>
 /// A sentence instead of what was asked for.
 pub(super) fn refusal(code: StatusCode, why: &str) -> Answer {
     whole(code, TEXT, format!("{why}\n"))
+}
+
+/// The browser goes on at another address of this page.
+pub(super) fn elsewhere(address: &str) -> Answer {
+    let mut answer = refusal(StatusCode::SEE_OTHER, &format!("the page is at {address}"));
+    if let Ok(address) = HeaderValue::from_str(address) {
+        answer.headers_mut().insert(LOCATION, address);
+    }
+    answer
+}
+
+/// The browser opens the same address again.
+pub(super) fn again() -> Answer {
+    let text = "<!doctype html><title>muster</title><link rel=\"icon\" href=\"data:,\">\
+        <meta http-equiv=\"refresh\" content=\"0\">";
+    whole(StatusCode::OK, HTML, text)
 }
 
 fn headed(code: StatusCode, kind: &'static str, body: UnsyncBoxBody<Bytes, Infallible>) -> Answer {

@@ -10,6 +10,10 @@ use crate::constant_time::is_equal_constant_time;
 
 /// Browsers say with it which page asks.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// And with it, whether somebody followed a link.
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Links of other pages lead here. What follows names a job.
+pub(super) const FIND: &str = "find";
 
 /// The two names of this machine under which the page is served, and what opens it.
 pub(super) struct Gate {
@@ -27,6 +31,8 @@ pub(super) enum Decision {
     Pass,
     /// The cookie, and the same page without the token in its address.
     Enter(String),
+    /// A page that opens the same address again, which is then this page's own wish.
+    Again,
     /// Nothing but this.
     Refuse(StatusCode, &'static str),
 }
@@ -59,7 +65,15 @@ impl Gate {
         if text(&ORIGIN).is_some_and(|origin| !is_own(origin)) {
             return Decision::Refuse(StatusCode::FORBIDDEN, "another page may not read this one");
         }
-        if text(&FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        let is_foreign =
+            text(&FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
+        let is_link = text(&FETCH_DEST) == Some("document") && method == Method::GET;
+        let is_find = uri.path().split('/').nth(1) == Some(FIND);
+        if is_foreign && is_link && is_find {
+            // Browsers keep the cookie back from links of other pages.
+            return Decision::Again;
+        }
+        if is_foreign {
             return Decision::Refuse(StatusCode::FORBIDDEN, "another page may not read this one");
         }
         if method != Method::GET {
@@ -126,7 +140,7 @@ mod tests {
 
     fn code(decision: &Decision) -> u16 {
         match decision {
-            Decision::Pass => 200,
+            Decision::Pass | Decision::Again => 200,
             Decision::Enter(_) => 303,
             Decision::Refuse(code, _) => code.as_u16(),
         }
@@ -177,6 +191,25 @@ mod tests {
             code(&judged(&gate, Method::POST, "/", &[host, cookie])),
             405
         );
+    }
+
+    #[test]
+    fn links_of_other_pages_only_find_jobs_and_show_nothing_themselves() {
+        let gate = Gate::new(8080, "t0ken".to_owned(), "s3ssion".to_owned());
+        let link = [
+            ("host", "127.0.0.1:8080"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-dest", "document"),
+        ];
+        let of = |method, target, headers: &[_]| judged(&gate, method, target, headers);
+        let found = of(Method::GET, "/find/default/pi", &link);
+        assert_eq!(found, Decision::Again);
+        assert_eq!(code(&of(Method::GET, "/jobs/u1", &link)), 403);
+        assert_eq!(code(&of(Method::POST, "/find/default/pi", &link)), 403);
+        // Not in a frame, and not by a script.
+        assert_eq!(code(&of(Method::GET, "/find/default/pi", &link[..2])), 403);
+        // The second time it is the page's own wish; without the cookie there is nothing.
+        assert_eq!(code(&of(Method::GET, "/find/default/pi", &link[..1])), 401);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{LOCATION, SET_COOKIE};
+use http::header::SET_COOKIE;
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::answer::{self, Answer, CSS, HTML, JS};
-use super::gate::Decision;
+use super::gate::{Decision, FIND};
 use super::{Ui, jobs_page, live, log_stream};
 use crate::report::page;
 
@@ -56,14 +56,14 @@ async fn respond(request: Request<Incoming>, ui: Arc<Ui>) -> Result<Answer, Infa
     Ok(match decision {
         Decision::Refuse(code, why) => answer::refusal(code, why),
         Decision::Enter(cookie) => {
-            let mut answer = answer::refusal(StatusCode::SEE_OTHER, "the page is at /");
+            let mut answer = answer::elsewhere("/");
             let headers = answer.headers_mut();
-            headers.insert(LOCATION, HeaderValue::from_static("/"));
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 headers.insert(SET_COOKIE, cookie);
             }
             answer
         }
+        Decision::Again => answer::again(),
         Decision::Pass => route(&request, ui).await,
     })
 }
@@ -100,6 +100,10 @@ async fn route(request: &Request<Incoming>, ui: Arc<Ui>) -> Answer {
                 seen.unwrap_or(0),
             )
         }
+        [Some(FIND), Some(namespace), Some(name), None] => match ui.named(namespace, name).await {
+            Some(uid) => answer::elsewhere(&format!("/jobs/{uid}")),
+            None => answer::refusal(StatusCode::NOT_FOUND, "there is no such job any more"),
+        },
         _ => answer::refusal(StatusCode::NOT_FOUND, "there is no such page"),
     }
 }

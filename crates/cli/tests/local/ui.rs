@@ -78,6 +78,19 @@ fn submit(world: &World, file: &str) {
     assert_eq!(submitted.code, 0, "{submitted:?}");
 }
 
+/// The address of somebody else's page.
+fn page_of_others() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\nConnection: close\r\n\r\nother");
+        }
+    });
+    format!("http://localhost:{port}/")
+}
+
 #[test]
 fn a_job_is_seen_from_its_first_pod_to_its_end_without_a_reload() {
     let world = World::new("ui");
@@ -100,7 +113,11 @@ fn a_job_is_seen_from_its_first_pod_to_its_end_without_a_reload() {
     );
 
     let address = browser.text("document.querySelector('tr[data-text] a').href");
-    browser.open(&address);
+    // As a link of a dashboard leads to it.
+    browser.open(&page_of_others());
+    let link = format!("http://127.0.0.1:{}/find/default/hello", served.port());
+    browser.value(&format!("(() => {{ const link = document.createElement('a'); link.href = '{link}'; document.body.append(link); link.click(); }})()"));
+    browser.until(&format!("location.href === '{address}'"));
     browser.value("window.stayed = true");
     browser.until("document.querySelector('#verdict [data-phase=Waiting]')");
     browser.until("document.querySelectorAll('.timeline tbody tr').length === 3");
@@ -171,17 +188,7 @@ fn whoever_has_not_opened_the_link_gets_nothing() {
     assert!(again.starts_with("HTTP/1.1 401 "), "{again}");
 
     // A page of somebody else, in the same browser.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let other = format!(
-        "http://localhost:{}/",
-        listener.local_addr().unwrap().port()
-    );
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\nConnection: close\r\n\r\nother");
-        }
-    });
+    let other = page_of_others();
     browser.open(&other);
     let page = format!("http://127.0.0.1:{}/", served.port());
     let read = format!(
