@@ -42,6 +42,8 @@ pub(crate) struct Lease {
     identity: String,
     seen: Option<LastSeen>,
     tenure: Tenure,
+    /// When we asked for the lease that we have.
+    asked_at: Option<Instant>,
 }
 
 /// The lease as last seen.
@@ -135,6 +137,7 @@ impl Lease {
             identity,
             seen: None,
             tenure: Tenure::default(),
+            asked_at: None,
         })
     }
 
@@ -151,6 +154,7 @@ impl Lease {
             match self.try_once().await {
                 Ok(true) => {
                     self.tenure.extend(asked_at + RENEW_DEADLINE);
+                    self.asked_at = Some(asked_at);
                     return Ok(());
                 }
                 Ok(false) => {}
@@ -173,8 +177,9 @@ impl Lease {
     /// Keeps the lease; returns once it is lost.
     pub(crate) async fn keep(&mut self, renewed: impl Fn()) {
         // Others count from when the API server has stored a renewal, which is not before we asked for it.
-        let mut give_up = Instant::now() + RENEW_DEADLINE;
-        let mut next = Instant::now() + RENEW_EVERY;
+        let asked_at = self.asked_at.unwrap_or_else(Instant::now);
+        let mut give_up = asked_at + RENEW_DEADLINE;
+        let mut next = asked_at + RENEW_EVERY;
         loop {
             tokio::time::sleep_until(next.min(give_up)).await;
             let asked_at = Instant::now();

@@ -292,8 +292,8 @@ async fn converge(
             let law = violations.join("; ");
             return Err(Error::InvariantViolated { law });
         }
-        let steps = std::mem::take(&mut plan.steps);
-        let look = second_look::before(context, dialect, job, &observed.recorded, &steps);
+        let mut steps = std::mem::take(&mut plan.steps);
+        let look = second_look::before(context, dialect, job, &observed.recorded, &mut steps);
         let look = look.await?; // client, if they start a launcher
         match look {
             SecondLook::Same => {}

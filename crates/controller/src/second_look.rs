@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use contract::labels::{JOB_ROLE_LABEL, JOB_UID_LABEL};
+use contract::labels::{JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL};
 use dialects::Dialect;
 use kube::api::ListParams;
 use planner::{Action, Job, Kind, Recorded};
@@ -49,18 +49,25 @@ impl JobMemory {
     }
 }
 
-/// Asks the API server if these actions start a launcher which may not be the first.
+/// Asks the API server if these actions start a launcher which may not be the first. What comes before it, such as workers,
+/// is done first and without the launcher, so that it is created right after the look.
 pub(crate) async fn before(
     context: &Context,
     dialect: &Dialect,
     job: &Job,
     recorded: &Recorded,
-    steps: &[Vec<Action>],
+    steps: &mut Vec<Vec<Action>>,
 ) -> Result<SecondLook, Error> {
-    let mut actions = steps.iter().flatten();
-    let starts = actions.any(|action| starts_launcher(job, action));
+    let starts = |step: &Vec<Action>| step.iter().any(|action| starts_launcher(job, action));
     let is_first = |memory: &mut JobMemory| memory.knows_that_launcher_is_first();
-    if !starts || context.memory.with(&job.owner.uid, is_first) {
+    let Some(start) = steps.iter().position(starts) else {
+        return Ok(SecondLook::Same);
+    };
+    if context.memory.with(&job.owner.uid, is_first) {
+        return Ok(SecondLook::Same);
+    }
+    if steps[..start].iter().any(|step| !step.is_empty()) {
+        steps.truncate(start);
         return Ok(SecondLook::Same);
     }
     if !is_same_job(context, job, recorded).await? {
@@ -116,7 +123,8 @@ async fn is_same_job(context: &Context, job: &Job, recorded: &Recorded) -> Resul
         && stored.suspended == recorded.suspended)
 }
 
-/// Takes in launchers of the job that live, and that we do not know. True if there are any.
+/// Takes in launchers of the job that live, and that we do not know. True if there are any. Whose label was taken away is nobody's:
+/// our watch would never tell of its end.
 async fn new_launchers(context: &Context, dialect: &Dialect, job: &Job) -> Result<bool, ApiError> {
     let owner = &job.owner;
     let resource = wire::resource(&Kind::Pod);
@@ -126,7 +134,9 @@ async fn new_launchers(context: &Context, dialect: &Dialect, job: &Job) -> Resul
         name: "",
     };
     let (uid, role) = (&owner.uid, dialect.launcher_role);
-    let labels = format!("{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}={role}");
+    let labels = format!(
+        "{JOB_UID_LABEL}={uid},{JOB_ROLE_LABEL}={role},{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
+    );
     let alive = "status.phase!=Succeeded,status.phase!=Failed";
     let selection = ListParams::default().labels(&labels).fields(alive);
     let Some(bytes) = context.api.list_selected(target, selection).await? else {
@@ -139,13 +149,16 @@ async fn new_launchers(context: &Context, dialect: &Dialect, job: &Job) -> Resul
     for pod in pods.items {
         let (name, uid) = (part(&pod, "name"), part(&pod, "uid"));
         let key = ObjectKey::new(&owner.namespace, name);
-        let is_known = context.cache.with(&Kind::Pod, |index| {
-            let entry = index.get(&key);
-            entry.is_some_and(|entry| *entry.child.uid == *uid)
-        });
-        if !is_known {
+        let is_known = || {
+            context.cache.with(&Kind::Pod, |index| {
+                let entry = index.get(&key);
+                entry.is_some_and(|entry| *entry.child.uid == *uid)
+            })
+        };
+        if !is_known() {
             lookup.refetch(&Kind::Pod, name, uid).await?;
-            new = true;
+            // It may be gone meanwhile; asking again would find the same.
+            new |= is_known();
         }
     }
     Ok(new)

@@ -11,6 +11,8 @@ use crate::session_record::SessionRecord;
 pub(super) struct Arrivals {
     hosts: BTreeSet<String>,
     last_ms: Option<u64>,
+    /// The same, once every host that has a session has had a rank.
+    whole_ms: Option<u64>,
 }
 
 impl Arrivals {
@@ -22,11 +24,19 @@ impl Arrivals {
                 self.last_ms = now_ms;
             }
         }
+        let is_whole = |record: &SessionRecord| self.hosts.contains(&record.host);
+        if !records.is_empty() && records.iter().all(is_whole) {
+            self.whole_ms = self.last_ms;
+        }
     }
 
-    /// When the last of them was new, in milliseconds since 1970.
-    pub(super) fn last_ms(&self) -> Option<u64> {
-        self.last_ms
+    /// When the last of them was new, in milliseconds since 1970. A program that has failed may never have started on some
+    /// hosts; one that has succeeded needed no rank there.
+    pub(super) fn last_ms(&self, has_succeeded: bool) -> Option<u64> {
+        match has_succeeded {
+            true => self.last_ms,
+            false => self.whole_ms,
+        }
     }
 }
 
@@ -66,12 +76,14 @@ mod tests {
     fn the_host_that_came_last_decides() {
         let mut arrivals = Arrivals::default();
         arrivals.look(&[session("w0", &[]), session("w1", &[])], Some(1));
-        assert_eq!(arrivals.last_ms(), None, "no rank has started");
+        assert_eq!(arrivals.last_ms(true), None, "no rank has started");
         arrivals.look(&[session("w0", &[0]), session("w1", &[])], Some(2));
+        assert_eq!(arrivals.last_ms(false), None, "one host has no rank");
+        assert_eq!(arrivals.last_ms(true), Some(2), "it needed none");
         arrivals.look(&[session("w0", &[0, 1]), session("w1", &[2])], Some(3));
-        assert_eq!(arrivals.last_ms(), Some(3));
+        assert_eq!(arrivals.last_ms(false), Some(3));
         // Its ranks end, and others of its ranks are heard of later.
         arrivals.look(&[session("w0", &[0, 1, 4])], Some(9));
-        assert_eq!(arrivals.last_ms(), Some(3));
+        assert_eq!(arrivals.last_ms(false), Some(3));
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use contract::agent_report::AgentReport;
+use contract::agent_report::{AgentReport, RunVerdict};
 use contract::{env, exit_code};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getuid};
@@ -152,9 +152,11 @@ impl<'s> Attempt<'s> {
         let ending = self.child.exit.ending();
         let code = ending.map_or(exit_code::WORKER_LOST, |ending| ending.shell_code());
         let census = &self.census;
+        let report = census.report(code, self.stopped, ended_for, shim_lives);
+        let has_succeeded = report.verdict == RunVerdict::Succeeded;
         let report = AgentReport {
-            ranks_started_ms: self.arrivals.last_ms(),
-            ..census.report(code, self.stopped, ended_for, shim_lives)
+            ranks_started_ms: self.arrivals.last_ms(has_succeeded),
+            ..report
         };
         let leave = self.leave.as_ref().filter(|_| self.stopped.is_none());
         (

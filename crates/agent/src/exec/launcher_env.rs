@@ -37,7 +37,10 @@ impl LauncherEnv<'_> {
     ) -> Vec<(&'static str, OsString)> {
         let unset = |name: &str| present(name).is_none_or(|value| value.is_empty());
         let mut variables: Vec<_> = self.wanted();
-        variables.retain(|(name, _)| unset(name));
+        // Whoever says under one name how long a launcher waits, means it whatever the launcher is called.
+        let waits = Setting::KillDelay.names().any(|name| !unset(name));
+        let is_delay = |name: &str| Setting::KillDelay.names().any(|other| other == name);
+        variables.retain(|(name, _)| unset(name) && !(waits && is_delay(name)));
         if unset("HOME") {
             variables.push(("HOME", home::fallback().into()));
         }

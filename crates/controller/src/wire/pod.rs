@@ -9,7 +9,7 @@ use contract::labels;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as StoredTime;
 use planner::observed::{self, Exit, PodPhase, Waiting};
-use planner::{Fingerprint, LauncherRun, RunEnd, read_agent_report};
+use planner::{EarlierAttempt, Fingerprint, LauncherRun, RunEnd, read_agent_report};
 use serde::Deserialize;
 
 use self::times::PodTimes;
@@ -199,7 +199,14 @@ impl PodFacts {
             let exit = exit.map_or(0, |exit| exit.reason.len() + exit.message.len());
             let recovered = more.recovered.as_ref().map_or(0, String::len);
             let own = more.reason.len() + more.message.len();
-            let runs = more.runs.len() * (size_of::<LauncherRun>() + size_of::<RunEnd>());
+            let runs = more.runs.iter().map(|run| {
+                let end = run.end.as_ref();
+                let earlier = end.map_or(0, |end| end.earlier.len());
+                size_of::<LauncherRun>()
+                    + size_of::<RunEnd>()
+                    + earlier * size_of::<EarlierAttempt>()
+            });
+            let runs: usize = runs.sum();
             size_of::<More>() + waiting + exit + recovered + own + runs
         });
         self.node.len() + self.address.len() + more

@@ -173,6 +173,8 @@ impl<'a> Evidence<'a> {
             // Clocks of nodes differ, and anybody may write a pod's status who may write pods.
             let at = at.filter(|at| self.believes(*at));
             let at = at.map(|at| at.min(self.now).max(earliest));
+            // What must come before it may itself be said to be far ahead.
+            let at = at.filter(|at| at.duration_since(self.now) <= SKEW_MAX);
             if let Some(at) = recorded.or(at) {
                 to.insert(*milestone, at);
                 earliest = earliest.max(at);

@@ -211,7 +211,12 @@ fn of_ended_worker(observed: &Observed) -> Option<Outcome> {
     let awaited = !job.lifecycle.suspended
         && pods::running_launchers(observed) == 0
         && (gated || launcher::awaits_all_workers(observed));
-    let ended = |pod: &&Pod| pod.phase.is_over() && !retry::is_replaced(observed, pod);
+    // A pod whose node is gone is first called Failed, without a reason, and deleted right after.
+    let proves = |pod: &Pod| {
+        pod.exit.is_some() || !pod.reason.is_empty() || pod.phase == PodPhase::Succeeded
+    };
+    let ended =
+        |pod: &&Pod| pod.phase.is_over() && proves(pod) && !retry::is_replaced(observed, pod);
     let ended = pods::workers(observed).find(|pod| awaited && ended(pod))?;
     let how = match &ended.exit {
         Some(exit) => format!("container {} exited with {}", exit.container, exit.code),

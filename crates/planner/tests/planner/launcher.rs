@@ -45,6 +45,11 @@ fn a_launcher_that_waits_for_all_workers_does_not_wait_for_one_that_ended() {
             .settled()
             .workers_ready()
             .with(|world| world.workers[1].phase = phase);
+        // The node is gone, and a deletion follows at once.
+        let orphaned = phase == PodPhase::Failed;
+        let status = plan(&ended).status;
+        assert_eq!(status.outcome.is_none(), orphaned, "{phase:?}");
+        let ended = ended.with(|world| world.workers[1].reason = "OutOfcpu".to_owned());
         let status = plan(&ended).status;
         assert_eq!(status.reason, Some(Reason::WorkerLost), "{phase:?}");
         let message = &status.message;
@@ -81,6 +86,7 @@ fn a_launcher_that_stands_still_does_not_wait_for_a_worker_that_ended() {
             };
             launcher.suspended = true;
             world.workers[0].phase = PodPhase::Failed;
+            world.workers[0].reason = "OutOfcpu".to_owned();
         });
     assert_eq!(plan(&resumed).status.reason, Some(Reason::WorkerLost));
     let begun = resumed.with(|world| {

@@ -145,8 +145,10 @@ fn the_site_decides_for_a_job_that_does_not_say() {
 
 #[test]
 fn a_launcher_does_not_wait_for_a_worker_that_has_ended() {
-    let world = waiting(by_agent(job("demo").workers(2)))
-        .with(|world| world.workers[1].phase = PodPhase::Failed);
+    let world = waiting(by_agent(job("demo").workers(2))).with(|world| {
+        world.workers[1].phase = PodPhase::Failed;
+        world.workers[1].reason = "OutOfcpu".to_owned();
+    });
     let status = plan(&world).status;
     assert_eq!(status.reason, Some(Reason::WorkerLost));
     assert!(
