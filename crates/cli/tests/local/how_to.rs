@@ -113,7 +113,7 @@ fn the_training_operator_without_mpijobs() {
 }
 
 /// Pages with commands, how many blocks of them, and the tests that run these.
-const TRIED: [(&str, usize, &[&str]); 13] = [
+const TRIED: [(&str, usize, &[&str]); 15] = [
     (
         "how-to/debug-a-failed-job",
         2,
@@ -143,8 +143,14 @@ const TRIED: [(&str, usize, &[&str]); 13] = [
         6,
         &["crates/cli/tests/local/recipes.rs", ON_A_CLUSTER],
     ),
-    ("how-to/recovery", 1, &["crates/cli/tests/local/pages.rs"]),
+    ("how-to/recovery", 2, &["crates/cli/tests/local/pages.rs"]),
+    (
+        "how-to/see-what-happened",
+        1,
+        &["crates/cli/tests/local/pages.rs"],
+    ),
     ("how-to/shared-memory", 1, &[ON_A_CLUSTER]),
+    ("how-to/slow-start", 2, &["crates/cli/tests/local/pages.rs"]),
     (
         "reference/metrics",
         2,
