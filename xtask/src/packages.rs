@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::command;
 
-/// A browser for the tests of pages, and a font for it.
-pub(crate) const BROWSER: &[&str] = &["chromium", "fonts-dejavu-core"];
+/// A font for the browser in which pages are tested. Without it, Debian's browser writes nothing; other systems have fonts.
+pub(crate) const BROWSER_FONT: &str = "fonts-dejavu-core";
 
 /// Installs those of the packages that are missing. Without root it says what to install instead.
 pub(crate) fn ensure(packages: &[&str]) -> Result<()> {
@@ -69,7 +69,7 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// A program of each package that tests on any Linux need.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("openssh-client", "ssh-keygen"),
     ("openssh-server", "sshd"),
     ("procps", "ps"),
@@ -81,6 +81,8 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("mpich", "mpiexec.hydra"),
     ("lammps", "lmp"),
     ("hpcc", "hpcc"),
+    ("chromium", "chromium"),
+    (BROWSER_FONT, "chromium"),
 ];
 
 /// Where Debian keeps what is installed: a thing to lock that is there anyway.

@@ -8,7 +8,7 @@ use crate::{packages, root};
 
 /// Draws all of them anew.
 pub(crate) fn run() -> Result<()> {
-    packages::ensure(packages::BROWSER)?;
+    packages::ensure(&["chromium", packages::BROWSER_FONT])?;
     let place = root().join("docs/pictures");
     std::fs::create_dir_all(&place)
         .with_context(|| format!("cannot create {}", place.display()))?;

@@ -121,11 +121,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
         if groups.contains(&Group::Api) {
             packages::ensure(&["prometheus"])?;
         }
-        if groups
-            .iter()
-            .any(|group| matches!(group, Group::Local | Group::Cluster))
-        {
-            packages::ensure(packages::BROWSER)?;
+        // What is fetched and small is fetched first, so that a machine without a network says so at once.
+        if groups.contains(&Group::Local) {
+            clients::mpi4py()?;
+        }
+        if groups.contains(&Group::Local) || groups.contains(&Group::Cluster) {
+            clients::axe()?;
         }
         // Now, and not while the tests of a stage wait for it.
         if foreign.is_none() && groups.iter().any(|group| group.needs_cluster()) {

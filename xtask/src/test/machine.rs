@@ -13,7 +13,8 @@ use crate::artifacts::Artifact;
 use crate::{command, packages};
 
 /// Programs that the tests call and a small machine may lack: `ssh-keygen`, `sshd`, `kill`, `ip`, `pdsh`,
-/// `python3` for the launchers that are written in it, two MPIs for jobs on this machine, and programs of recipes.
+/// `python3` for the launchers that are written in it, two MPIs for jobs on this machine, programs of recipes,
+/// and a browser for pages.
 pub(super) const PACKAGES: &[&str] = &[
     "openssh-client",
     "openssh-server",
@@ -26,6 +27,8 @@ pub(super) const PACKAGES: &[&str] = &[
     "mpich",
     "lammps",
     "hpcc",
+    "chromium",
+    packages::BROWSER_FONT,
 ];
 /// Compiles Kubernetes.
 const GO: Version = Version(1, 26);
