@@ -3,6 +3,7 @@
 //! them here. Must not know where a dialect keeps its fields.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -15,25 +16,19 @@ pub(crate) const LEFT_OUT: &str = "(left out)";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Words at the end of a part of a name that make it the name of a secret.
-const SECRET_ENDINGS: [&str; 7] = [
+const SECRET_ENDINGS: [&str; 9] = [
     "password",
     "passwd",
     "passphrase",
     "token",
     "secret",
     "credential",
-    "credentials",
+    "secretkey",
+    "accesskey",
+    "privatekey",
 ];
 /// Whole parts of a name that do the same.
-const SECRET_PARTS: [&str; 7] = [
-    "key",
-    "apikey",
-    "auth",
-    "authorization",
-    "pwd",
-    "pass",
-    "secrets",
-];
+const SECRET_PARTS: [&str; 6] = ["key", "apikey", "auth", "authorization", "pwd", "pass"];
 /// Maps of an object whose keys people choose.
 const OPEN_MAPS: [&str; 4] = ["annotations", "labels", "data", "stringData"];
 
@@ -53,9 +48,12 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
         after_small = char.is_lowercase();
     }
     parts.push(part);
+    let is_secret = |part: &str| {
+        SECRET_PARTS.contains(&part) || SECRET_ENDINGS.iter().any(|ending| part.ends_with(ending))
+    };
     parts.iter().any(|part| {
-        SECRET_PARTS.contains(&part.as_str())
-            || SECRET_ENDINGS.iter().any(|ending| part.ends_with(ending))
+        let part = part.trim_end_matches(|char: char| char.is_ascii_digit());
+        is_secret(part) || part.strip_suffix('s').is_some_and(is_secret)
     })
 }
 
@@ -132,26 +130,122 @@ fn clear_open_map(map: &mut Value) {
     }
 }
 
-/// `NAME=VALUE`, and `//user:password@` of an address.
-static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern =
-        r#"([A-Za-z][A-Za-z0-9_.-]*)=("[^"]*"|'[^']*'|[^\s"';&|]+)|//([^\s/:@]+):([^\s/@]+)@"#;
+/// What a secret may follow: the user of an address, a flag, and a name with `=` or `:`. It ends where the value
+/// begins, so a value is read as well: it may have names and values of its own.
+static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r#"//(?<user>[^\s/"]*)@|(?<flag>--?[A-Za-z][\w.-]*)[ \t]+|(?<name>[A-Za-z][\w.-]*)(?:[ \t]*=|\\*["']?:)[ \t]*"#;
     Regex::new(pattern).expect("the pattern is constant")
 });
 
-/// A text as it may be shown: a command line, a message, or a line of a log.
+/// A text as it may be shown: a command line, a message, a file, or a line of a log. The work grows with the
+/// length of the text, whatever it is like.
 pub(crate) fn text_shown(text: &str) -> Cow<'_, str> {
-    if !text.contains(['=', '@']) {
-        return Cow::Borrowed(text);
-    }
-    ASSIGNED.replace_all(text, |found: &Captures<'_>| {
-        let part = |number: usize| found.get(number).map(|part| part.as_str());
-        match (part(1), part(3)) {
-            (Some(name), _) if is_secret_name(name) => format!("{name}={LEFT_OUT}"),
-            (None, Some(user)) => format!("//{user}:{LEFT_OUT}@"),
-            _ => found[0].to_owned(),
+    let (mut shown, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(found) = HEAD.captures_at(text, at) {
+        at = found.get(0).map_or(text.len(), |head| head.end());
+        if let Some(secret) = secret_after(text, &found).filter(|secret| !secret.is_empty()) {
+            shown.push_str(&text[copied..secret.start]);
+            shown.push_str(LEFT_OUT);
+            copied = secret.end;
+            at = at.max(copied);
         }
-    })
+    }
+    match copied {
+        0 => Cow::Borrowed(text),
+        _ => Cow::Owned(shown + &text[copied..]),
+    }
+}
+
+/// Where the secret is.
+fn secret_after(text: &str, found: &Captures<'_>) -> Option<Range<usize>> {
+    let head = found.get(0)?;
+    let before = &text[..head.start()];
+    if let Some(user) = found.name("user") {
+        return match user.as_str().split_once(':') {
+            Some((name, _)) if !name.contains('=') => {
+                Some(user.start() + name.len() + 1..user.end())
+            }
+            // Where there is no password, a user is a token, except that ssh takes keys.
+            _ if before.ends_with("ssh:") => None,
+            _ => Some(user.range()),
+        };
+    }
+    let from = head.end();
+    if let Some(flag) = found.name("flag") {
+        let in_a_word =
+            before.ends_with(|char: char| char.is_alphanumeric() || "_.-".contains(char));
+        let has_none = in_a_word || text[from..].starts_with('-');
+        if has_none || !is_secret_name(flag.as_str()) {
+            return None;
+        }
+        let from = match text[from..].strip_prefix('=') {
+            Some(value) => text.len() - value.trim_start_matches([' ', '\t']).len(),
+            None => from,
+        };
+        return Some(from..value_end(text, from, &OPERATORS));
+    }
+    if !is_secret_name(&found["name"]) {
+        return None;
+    }
+    if head.as_str().trim_end().ends_with('=') {
+        return Some(from..value_end(text, from, &OPERATORS));
+    }
+    // `registry/name:tag` is an image, and what is in brackets has names of its own.
+    let is_tag = before.ends_with('/') || text[from..].starts_with(['{', '[']);
+    (!is_tag).then(|| from..block_end(text, from).unwrap_or_else(|| value_end(text, from, &[])))
+}
+
+/// What ends a word of a shell, or a part of an address.
+const OPERATORS: [char; 3] = [';', '&', '|'];
+
+/// Where a value ends that begins here: at its second quote, or with its word.
+fn value_end(text: &str, from: usize, operators: &[char]) -> usize {
+    let rest = &text[from..];
+    if rest.starts_with(LEFT_OUT) {
+        return from + LEFT_OUT.len();
+    }
+    let escapes = rest.bytes().take_while(|byte| *byte == b'\\').count();
+    if let Some(quote @ (b'"' | b'\'')) = rest.as_bytes().get(escapes) {
+        let mut run = 0;
+        for (at, byte) in rest.bytes().enumerate().skip(escapes + 1) {
+            if byte == *quote && run <= escapes {
+                return from + at + 1;
+            }
+            run = if byte == b'\\' { run + 1 } else { 0 };
+        }
+        return text.len();
+    }
+    let is_end =
+        |char: char| char.is_whitespace() || "\"'".contains(char) || operators.contains(&char);
+    let end = rest.find(is_end).unwrap_or(rest.len());
+    let is_scheme = ["bearer", "basic", "token"].contains(&rest[..end].to_lowercase().as_str());
+    if !is_scheme {
+        return from + end;
+    }
+    let (scheme, credentials) = rest.split_at(end);
+    let word = credentials.trim_start_matches([' ', '\t']);
+    let spaces = credentials.len() - word.len();
+    from + scheme.len() + spaces + word.find(is_end).unwrap_or(word.len())
+}
+
+/// Where a text of several lines ends, as YAML has them: `key: |`, and then lines that are indented more.
+fn block_end(text: &str, from: usize) -> Option<usize> {
+    let (sign, _) = text[from..].split_once('\n')?;
+    if !sign.starts_with(['|', '>']) || sign.trim_end().len() > 3 {
+        return None;
+    }
+    let line = text[..from].rfind('\n').map_or(0, |at| at + 1);
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+    let outer = indent(&text[line..from]);
+    let mut end = from + sign.len() + 1;
+    for line in text[end..].split_inclusive('\n') {
+        let is_inside = line.trim().is_empty() || line.len() - line.trim_start().len() > outer;
+        if !is_inside {
+            break;
+        }
+        end += line.len();
+    }
+    Some(from + text[from..end].trim_end().len())
 }
 
 #[cfg(test)]
@@ -175,6 +269,12 @@ mod tests {
             "BASIC_AUTH",
             "WANDB_API_KEY",
             "--db-password",
+            "PASSWORD1",
+            "TOKENS",
+            "API_KEYS",
+            "MINIO_SECRETKEY",
+            "ACCESSKEY",
+            "PRIVATEKEY2",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -189,6 +289,64 @@ mod tests {
         ] {
             assert!(!is_secret_name(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_value_is_read_as_well() {
+        for text in [
+            "DATABASE_URL=postgres://u:hunter2@db/x",
+            "--dsn=https://lara:hunter2@h",
+            "--env=HF_TOKEN=hunter2",
+            "url=https://h/?token=hunter2&x=1",
+            "https://h?token=hunter2:1@x",
+            "FOO=\"TOKEN=hunter2\" BAR='a=1 TOKEN=hunter2'",
+            "redis://:hunter2@h",
+            "redis://:hun@hunter2@h",
+            "https://hunter2@github.com",
+            "sh -c \"train --password hunter2\"",
+            "-token  'hunter2' --lr 1",
+            "--password = hunter2",
+            "{\"user\":\"u\",\"password\":\"a \\\"hunter2\"}",
+            r#"{\"password\":\"hunter2\",\"user\":\"u\"}"#,
+            "{'token': 'hunter2'}",
+            "user: u\npassword: hunter2\nlr: 1",
+            "password: |\n  hunter2\n\n  hunter2\nlr: 1",
+            "- key: >-\n    hunter2\n  lr: 1",
+            "password = hunter2",
+            "curl -H 'Authorization: Bearer hunter2' h",
+            "TOKEN=\"hunter2",
+        ] {
+            let shown = text_shown(text);
+            assert!(shown.contains(LEFT_OUT), "{text} is shown as {shown}");
+            assert!(!shown.contains("hunter2"), "{text} is shown as {shown}");
+            let twice = text_shown(&shown);
+            assert!(!twice.contains(") out)"), "{shown} is shown as {twice}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_secret_stays() {
+        for text in [
+            "",
+            "url=https://h:8080/?page=2 --lr=0.1 my-token value",
+            "ssh://git@github.com/a/b mail lara@h",
+            "Back-off pulling image \"registry/token-server:1.2\"",
+            "MountVolume.SetUp failed for volume \"hub-token\" : secret \"hub\" not found",
+            "12:30:01 rank 3: loss=0.25 \u{2603}=\u{2603}",
+            "--use-auth --epochs 3",
+        ] {
+            assert_eq!(text_shown(text), text);
+        }
+        let shown = text_shown("password: |\n  hunter2\nlr: 1 --token x; next");
+        assert_eq!(
+            shown,
+            format!("password: {LEFT_OUT}\nlr: 1 --token {LEFT_OUT}; next")
+        );
+        let shown = text_shown("a://u:p@h token=\"x y\" b=https://p@h");
+        assert_eq!(
+            shown,
+            format!("a://u:{LEFT_OUT}@h token={LEFT_OUT} b=https://{LEFT_OUT}@h")
+        );
     }
 
     #[test]
