@@ -6,7 +6,7 @@ pub(crate) mod bars;
 
 use std::collections::BTreeMap;
 
-use contract::milestone::StartPhase;
+use contract::milestone::{Milestone, StartPhase};
 use jiff::Timestamp;
 use planner::PodStart;
 use serde::Serialize;
@@ -124,12 +124,14 @@ impl Timeline {
     ) -> Option<Self> {
         let from = time(job.created())?;
         let end = if job.is_finished() {
-            ended(job).or_else(|| pods.iter().filter_map(|pod| last_end(PodView(pod))).max())
+            let last = || pods.iter().filter_map(|pod| last_end(PodView(pod))).max();
+            // Nothing has ended later than now, whatever a status says.
+            ended(job).or_else(last).map(|end| end.min(now))
         } else {
             Some(now)
         };
         let pulls = Pulls::of(events);
-        let ranks_began = milestone(job, "ranksStarted")
+        let ranks_began = milestone(job, Milestone::RanksStarted)
             .or_else(|| launcher(pods).and_then(|pod| main_times(pod).0));
         let job_times = JobTimes {
             created: from,
@@ -415,14 +417,14 @@ fn condition_time(pod: PodView<'_>, kind: &str) -> Option<Timestamp> {
 }
 
 /// A time of `status.muster.milestones`; an older operator does not write them.
-pub(crate) fn milestone(job: JobView<'_>, name: &str) -> Option<Timestamp> {
-    let at = &job.0["status"]["muster"]["milestones"][name];
+pub(crate) fn milestone(job: JobView<'_>, which: Milestone) -> Option<Timestamp> {
+    let at = &job.0["status"]["muster"]["milestones"][which.as_str()];
     at.as_str().and_then(time)
 }
 
 /// When a job was over.
 pub(crate) fn ended(job: JobView<'_>) -> Option<Timestamp> {
-    milestone(job, "ended").or_else(|| time(job.time("completionTime")))
+    milestone(job, Milestone::Ended).or_else(|| time(job.time("completionTime")))
 }
 
 /// A time as objects have it.

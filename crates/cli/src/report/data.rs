@@ -140,19 +140,8 @@ pub(crate) struct ShownEvent {
     pub(crate) count: i64,
 }
 
-/// The fields of `status.muster.milestones`, in the order in which they usually happen.
-const MILESTONES: [&str; 10] = [
-    "created",
-    "admitted",
-    "podsCreated",
-    "scheduled",
-    "imagesReady",
-    "workersReady",
-    "gatePassed",
-    "ranksStarted",
-    "ended",
-    "cleanedUp",
-];
+/// The phase of a job that the operator has not seen yet.
+const SUBMITTED: &str = "Submitted";
 
 impl Report {
     pub(super) fn of(facts: &Facts, now: Timestamp) -> Self {
@@ -205,7 +194,11 @@ fn verdict_of(facts: &Facts, now: Timestamp) -> Verdict {
     let end = launcher(&facts.pods).and_then(PodView::ended);
     let ended = timeline::ended(job).map(|time| time.to_string());
     Verdict {
-        phase: job.phase().to_owned(),
+        phase: match job.phase() {
+            "" => SUBMITTED,
+            phase => phase,
+        }
+        .to_owned(),
         finished,
         reason: job.word("reason").to_owned(),
         sentence: cut(&verdict::sentence(job, &facts.pods, now)),
@@ -224,16 +217,18 @@ fn verdict_of(facts: &Facts, now: Timestamp) -> Verdict {
 
 fn milestones(job: JobView<'_>) -> Vec<Milestone> {
     let created = timeline::time(job.created());
-    let times = MILESTONES.iter().filter_map(|name| {
-        let time = timeline::milestone(job, name)?;
-        let since = created.unwrap_or(time);
-        let seconds = time.as_second() - since.as_second();
-        Some(Milestone {
-            name,
-            time,
-            seconds,
-        })
-    });
+    let times = contract::milestone::Milestone::ALL
+        .into_iter()
+        .filter_map(|which| {
+            let time = timeline::milestone(job, which)?;
+            let since = created.unwrap_or(time);
+            let seconds = time.as_second() - since.as_second();
+            Some(Milestone {
+                name: which.as_str(),
+                time,
+                seconds,
+            })
+        });
     times.collect()
 }
 

@@ -24,10 +24,7 @@ pub(crate) fn mark(phase: &str) -> &'static str {
 
 pub(super) fn verdict(report: &Report, html: &mut Html) {
     let verdict = &report.verdict;
-    let phase = match verdict.phase.as_str() {
-        "" => "Submitted",
-        phase => phase,
-    };
+    let phase = verdict.phase.as_str();
     html.element("h1", &[], |h1| {
         h1.element(
             "span",

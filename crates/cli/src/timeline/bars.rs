@@ -157,7 +157,9 @@ impl Scale {
         let running = spans.filter(|span| span.phase == PodPhase::Running);
         let launched = running.map(|span| span.from).min().unwrap_or(timeline.to);
         let start = launched.duration_since(from).as_secs().max(3);
-        let shown = launched + SignedDuration::from_secs((start / 3).max(3));
+        let shown = SignedDuration::from_secs((start / 3).max(3));
+        // Times of objects are whatever somebody wrote.
+        let shown = launched.saturating_add(shown).unwrap_or(timeline.to);
         let is_cut = timeline.to.duration_since(launched).as_secs() > start.max(10);
         Self {
             from,
@@ -179,24 +181,23 @@ impl Scale {
         clippy::cast_precision_loss,
         reason = "a terminal has few columns"
     )]
-    fn column(&self, secs: f64) -> usize {
-        let column = secs.max(0.0) / self.length() * self.columns as f64;
+    fn column(&self, secs: i64) -> usize {
+        let column = secs.max(0) as f64 / self.length() * self.columns as f64;
         column.round() as usize
     }
 
     /// Times above the bars.
     fn times(&self) -> String {
-        let fits = |step: &&i64| {
-            let secs = u32::try_from(**step).map_or(f64::MAX, f64::from);
-            self.column(secs) >= TICK_COLUMNS
-        };
-        let step = STEPS.iter().find(fits).copied();
-        let step = step.unwrap_or_else(|| STEPS[STEPS.len() - 1] * 7);
+        let fits = |step: &i64| self.column(*step) >= TICK_COLUMNS;
+        let week = STEPS[STEPS.len() - 1] * 7;
+        let weeks = std::iter::successors(Some(week), |step| step.checked_mul(2));
+        let step = STEPS.into_iter().chain(weeks).find(fits).unwrap_or(week);
         let mut text = String::new();
-        for tick in (0_i64..).map(|count| count * step) {
-            let column = self.column(u32::try_from(tick).map_or(f64::MAX, f64::from));
+        let ticks = std::iter::successors(Some(0), |tick: &i64| tick.checked_add(step));
+        for tick in ticks {
+            let column = self.column(tick);
             let label = seconds(tick);
-            if column + label.len() > self.columns {
+            if column.saturating_add(label.len()) > self.columns {
                 break;
             }
             text += &" ".repeat(column.saturating_sub(text.chars().count()));

@@ -241,3 +241,32 @@ fn a_launcher_waits_while_its_init_container_does() {
         [("Starting", 3), ("Waiting", 35), ("Running", 20)]
     );
 }
+
+#[test]
+fn times_that_are_far_away_are_drawn_up_to_now() {
+    let far = "9999-12-30T00:00:00Z";
+    let mut job = job(Some(200));
+    job["status"]["muster"]["milestones"] = json!({"ended": far});
+    let pods = [worker(0, [Some(1), Some(2), Some(6)])];
+    let timeline = Timeline::of(JobView(&job), &pods, &[], now(300)).unwrap();
+    assert_eq!(timeline.to, now(300));
+
+    let canvas = bars::Canvas {
+        columns: 80,
+        is_ascii: false,
+        is_coloured: false,
+    };
+    let mut pod = worker(1, [Some(1), Some(2), Some(6)]);
+    for began in [far, "0001-01-01T00:00:00Z"] {
+        pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = began.into();
+        job["metadata"]["creationTimestamp"] = "0001-01-02T00:00:00Z".into();
+        for pods in [vec![pod.clone()], vec![pods[0].clone(), pod.clone()]] {
+            let timeline = Timeline::of(JobView(&job), &pods, &[], now(300)).unwrap();
+            let drawn = bars::text(&timeline, canvas);
+            assert!(
+                drawn.lines().all(|line| line.chars().count() <= 80),
+                "{drawn}"
+            );
+        }
+    }
+}

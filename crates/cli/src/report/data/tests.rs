@@ -238,3 +238,14 @@ fn a_thousand_workers_fit_into_a_megabyte() {
     let page = page::file(&report);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
 }
+
+#[test]
+fn a_job_that_nobody_has_seen_has_the_same_word_everywhere() {
+    let mut facts = full();
+    facts.job["status"] = json!({});
+    let report = facts.report(now());
+    assert_eq!(report.verdict.phase, "Submitted");
+    let page = crate::report::page::file(&report);
+    assert!(page.contains("<title>hvd: Submitted"), "{page}");
+    assert!(page.contains("data-phase=\"Submitted\""), "{page}");
+}

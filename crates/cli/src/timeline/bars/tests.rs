@@ -194,3 +194,18 @@ fn a_job_without_pods_has_no_bars_and_times_that_are_odd_do_no_harm() {
             .all(|line| line.chars().count() <= 80)
     );
 }
+
+#[test]
+fn times_at_the_end_of_all_time_are_drawn() {
+    let mut far = timeline(0, vec![row("w-0", &[(Queued, 10), (Running, 20)])]);
+    (far.from, far.to) = (Timestamp::MIN, Timestamp::MAX);
+    for from in [Timestamp::MIN, Timestamp::MAX] {
+        let span = &mut far.rows[0].phases[1];
+        (span.from, span.to) = (from, Timestamp::MAX);
+        let drawn = text(&far, PIPED);
+        assert!(
+            drawn.lines().all(|line| line.chars().count() <= 80),
+            "{drawn}"
+        );
+    }
+}

@@ -88,11 +88,11 @@ fn text(
 }
 
 fn milestones(job: JobView<'_>) -> String {
-    let created = milestone(job, Milestone::Created.as_str());
+    let created = milestone(job, Milestone::Created);
     let rows: Vec<Vec<String>> = Milestone::ALL
         .into_iter()
         .filter_map(|name| {
-            let at = milestone(job, name.as_str())?;
+            let at = milestone(job, name)?;
             let after = created.map(|created| at.duration_since(created).as_secs_f64());
             let after = after.map(|secs| format!("+{}", table::run_time(secs)));
             Some(vec![
