@@ -29,6 +29,15 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts one that keeps its files in this directory.
     pub(crate) fn start(directory: &Path) -> Self {
+        let installed = Command::new("which")
+            .arg("chromium")
+            .output()
+            .unwrap()
+            .status;
+        assert!(
+            installed.success(),
+            "chromium is missing: as root run apt-get install chromium"
+        );
         let place = directory.join("chromium");
         std::fs::create_dir_all(&place).unwrap();
         let pipes = [place.join("in"), place.join("out")];
@@ -62,15 +71,6 @@ impl Browser {
             .stderr(File::create(place.join("stderr")).unwrap())
             .spawn()
             .unwrap();
-        let installed = Command::new("which")
-            .arg("chromium")
-            .output()
-            .unwrap()
-            .status;
-        assert!(
-            installed.success(),
-            "chromium is missing: as root run apt-get install chromium"
-        );
         let to = OpenOptions::new().write(true).open(&pipes[0]).unwrap();
         let from = answers(File::open(&pipes[1]).unwrap());
         let mut browser = Self {

@@ -52,13 +52,18 @@ impl Drop for Served {
     }
 }
 
-/// Runs until the file `go` is there; its pods wait for a ConfigMap.
-fn patient(world: &World) -> String {
+/// A script that runs until the file `go` is there.
+fn until_go(world: &World) -> String {
     let go = world.directory.join("go");
-    let script = format!(
+    format!(
         "echo begun; while [ ! -e {} ]; do sleep 0.05; done; echo went",
         go.display()
-    );
+    )
+}
+
+/// Runs until the file `go` is there; its pods wait for a ConfigMap.
+fn patient(world: &World) -> String {
+    let script = until_go(world);
     let volumes = "        spec:\n          volumes: [{name: later, configMap: {name: later}}]\n          containers:\n          - name: worker\n            volumeMounts: [{name: later, mountPath: /later}]";
     let text = hello(2, 1, &script).replace("[mpirun,", "[mpirun, --tag-output,");
     let text = text.replace(
@@ -280,13 +285,15 @@ fn runs_on_this_machine_appear_without_a_cluster() {
     let mut browser = Browser::start(&world.directory);
     browser.open(&served.link);
     browser.until("document.querySelector('#list').innerText.includes('No jobs')");
-    let file = world.file("job.yaml", &hello(1, 1, "echo one; sleep 1; echo two"));
+    let file = world.file("job.yaml", &hello(1, 1, &until_go(&world)));
     let mut run = world.muster(&["run", &file]).spawn().unwrap();
     browser.until("document.querySelector('tr[data-text] [data-phase=Running]')");
     let address = browser.text("document.querySelector('tr[data-text] a').href");
     browser.open(&address);
     browser.value("document.querySelector('#follow form').requestSubmit()");
-    browser.until("document.querySelector('#follow pre').innerText.includes('two')");
+    browser.until("document.querySelector('#follow pre').innerText.includes('begun')");
+    world.file("go", "");
+    browser.until("document.querySelector('#follow pre').innerText.includes('went')");
     browser.until("document.querySelector('#verdict [data-phase=Succeeded]')");
     assert_eq!(run.wait().unwrap().code(), Some(0));
     until("the log ends", || {
