@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use contract::labels::JOB_UID_LABEL;
@@ -25,12 +25,49 @@ use crate::view::JobView;
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 
+/// Pauses between looks for what cannot be followed.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    next: Duration,
+}
+
+impl Pauses {
+    /// The pause after a look that lasted this long. Only one that has lasted longer than the pause was a success:
+    /// who may list and not watch would otherwise list again and again without end.
+    pub(crate) fn after(&mut self, lasted: Duration) -> Duration {
+        if lasted > self.next {
+            self.next = RETRY_MIN;
+        }
+        let pause = self.next;
+        self.next = (2 * pause).min(RETRY_MAX);
+        pause
+    }
+}
+
 /// Objects by their UID, and what keeps them from being up to date.
 #[derive(Debug, Default)]
 struct Known {
     objects: BTreeMap<String, Value>,
     trouble: Option<String>,
     is_listed: bool,
+}
+
+impl Known {
+    /// Takes a list over. Returns whether that is news. What kept the objects from being followed may still do so.
+    fn take(&mut self, objects: BTreeMap<String, Value>) -> bool {
+        let is_news = !self.is_listed || self.objects != objects;
+        self.objects = objects;
+        self.is_listed = true;
+        is_news
+    }
+
+    /// Returns whether that is news.
+    fn set_trouble(&mut self, trouble: Option<String>) -> bool {
+        let is_news = !self.is_listed || self.trouble != trouble;
+        self.trouble = trouble;
+        self.is_listed = true;
+        is_news
+    }
 }
 
 /// Objects of one kind, for as long as this lives.
@@ -50,6 +87,14 @@ impl Drop for Watched {
 }
 
 impl Watched {
+    /// A watch that has lasted this long was not refused.
+    pub(crate) const SETTLED: Duration = RETRY_MIN;
+
+    /// The pauses of whoever follows something by itself.
+    pub(crate) fn pauses() -> Pauses {
+        Pauses { next: RETRY_MIN }
+    }
+
     pub(crate) fn objects(&self) -> Vec<Value> {
         locked(&self.known).objects.values().cloned().collect()
     }
@@ -161,78 +206,111 @@ impl Backend {
 }
 
 async fn keep(target: Target, known: Arc<Mutex<Known>>, bell: Bell) {
-    let mut pause = RETRY_MIN;
+    let mut pauses = Watched::pauses();
     loop {
-        let ended = list_and_watch(&target, &known, &bell, &mut pause).await;
-        if let Err(error) = ended {
-            let text = match error {
-                // No such kind in this cluster, so no jobs of it.
-                kube::Error::Api(status) if status.code == 404 => None,
-                // The watch was too old; a list begins anew.
-                kube::Error::Api(status) if status.code == 410 => continue,
-                error => Some(format!("{:#}", explain(error, &target.doing))),
-            };
-            locked(&known).trouble = text;
-            locked(&known).is_listed = true;
+        let began = Instant::now();
+        let error = list_and_watch(&target, &known, &bell, &mut pauses).await;
+        let trouble = match error {
+            // No such kind in this cluster, so no jobs of it.
+            kube::Error::Api(status) if status.code == 404 => Some(None),
+            // The watch was too old; a list begins anew.
+            kube::Error::Api(status) if status.code == 410 => None,
+            error => Some(Some(format!("{:#}", explain(error, &target.doing)))),
+        };
+        if trouble.is_some_and(|trouble| locked(&known).set_trouble(trouble)) {
             bell.send_replace(());
-            // An API server that is away is not asked all the time.
-            tokio::time::sleep(pause).await;
-            pause = (2 * pause).min(RETRY_MAX);
         }
+        // An API server that is away is not asked all the time.
+        tokio::time::sleep(pauses.after(began.elapsed())).await;
     }
 }
 
+/// Returns why the objects can be followed no more.
 async fn list_and_watch(
     target: &Target,
     known: &Mutex<Known>,
     bell: &Bell,
-    pause: &mut Duration,
-) -> Result<(), kube::Error> {
+    pauses: &mut Pauses,
+) -> kube::Error {
     let params = ListParams::default()
         .labels(&target.labels)
         .fields(&target.fields);
-    let list = target.api.list(&params).await?;
+    let list = match target.api.list(&params).await {
+        Ok(list) => list,
+        Err(error) => return error,
+    };
     let mut version = list.metadata.resource_version.unwrap_or_default();
-    {
-        let objects = list
-            .items
-            .into_iter()
-            .filter_map(|object| target.object(object));
-        let mut known = locked(known);
-        known.objects = objects.collect();
-        known.trouble = None;
-        known.is_listed = true;
+    let objects = list.items.into_iter();
+    let objects = objects.filter_map(|object| target.object(object));
+    if locked(known).take(objects.collect()) {
+        bell.send_replace(());
     }
-    bell.send_replace(());
-    *pause = RETRY_MIN;
+    // A watch ends after a while; the next one goes on where it ended.
+    loop {
+        let began = Instant::now();
+        if let Err(error) = watch(target, known, bell, &mut version).await {
+            return error;
+        }
+        // A proxy may end every watch at once; nothing is missed meanwhile.
+        tokio::time::sleep(pauses.after(began.elapsed())).await;
+    }
+}
+
+async fn watch(
+    target: &Target,
+    known: &Mutex<Known>,
+    bell: &Bell,
+    version: &mut String,
+) -> Result<(), kube::Error> {
     let params = WatchParams::default()
         .labels(&target.labels)
         .fields(&target.fields)
         .timeout(WATCH_SECS);
-    // A watch ends after a while; the next one goes on where it ended.
+    let events = target.api.watch(&params, version).await?;
+    futures::pin_mut!(events);
+    let mut is_settled = locked(known).trouble.is_none();
     loop {
-        let events = target.api.watch(&params, &version).await?;
-        futures::pin_mut!(events);
-        while let Some(event) = events.try_next().await? {
-            match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    version = object.metadata.resource_version.clone().unwrap_or(version);
-                    if let Some((uid, object)) = target.object(object) {
-                        locked(known).objects.insert(uid, object);
-                    }
+        let event = match is_settled {
+            true => Ok(events.try_next().await),
+            false => tokio::time::timeout(Watched::SETTLED, events.try_next()).await,
+        };
+        let event = match event {
+            Ok(event) => event?,
+            // Nobody refuses the watch, so what is known is what there is.
+            Err(_) => {
+                is_settled = true;
+                if locked(known).set_trouble(None) {
+                    bell.send_replace(());
                 }
-                WatchEvent::Deleted(object) => {
-                    version = object.metadata.resource_version.clone().unwrap_or(version);
-                    let uid = object.metadata.uid.unwrap_or_default();
-                    locked(known).objects.remove(&uid);
-                }
-                WatchEvent::Bookmark(mark) => version = mark.metadata.resource_version,
-                WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+                continue;
             }
-            bell.send_replace(());
+        };
+        let Some(event) = event else {
+            return Ok(());
+        };
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                if let Some(newer) = &object.metadata.resource_version {
+                    version.clone_from(newer);
+                }
+                if let Some((uid, object)) = target.object(object) {
+                    locked(known).objects.insert(uid, object);
+                }
+            }
+            WatchEvent::Deleted(object) => {
+                if let Some(newer) = &object.metadata.resource_version {
+                    version.clone_from(newer);
+                }
+                let uid = object.metadata.uid.unwrap_or_default();
+                locked(known).objects.remove(&uid);
+            }
+            WatchEvent::Bookmark(mark) => {
+                *version = mark.metadata.resource_version;
+                continue;
+            }
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }
-        // A proxy may end every watch at once; nothing is missed meanwhile.
-        tokio::time::sleep(RETRY_MIN).await;
+        bell.send_replace(());
     }
 }
 
@@ -278,5 +356,34 @@ async fn keep_records(known: &Mutex<Known>, bell: &Bell) -> Result<()> {
             .next()
             .await
             .map_err(|error| anyhow!("cannot watch the runs: {error}"))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_something_has_lasted_longer_than_the_pause() {
+        let mut pauses = Watched::pauses();
+        let short: Vec<Duration> = (0..6).map(|_| pauses.after(Duration::ZERO)).collect();
+        let expected = [500, 1000, 2000, 4000, 8000, 8000];
+        assert_eq!(short, expected.map(Duration::from_millis));
+        assert_eq!(pauses.after(RETRY_MAX), RETRY_MAX);
+        assert_eq!(pauses.after(Duration::from_secs(240)), RETRY_MIN);
+        assert_eq!(pauses.after(Duration::ZERO), 2 * RETRY_MIN);
+    }
+
+    #[test]
+    fn what_stays_the_same_is_no_news() {
+        let mut known = Known::default();
+        let objects = BTreeMap::from([("u1".to_owned(), Value::Null)]);
+        assert!(known.set_trouble(None), "the first answer, although a 404");
+        assert!(!known.set_trouble(None));
+        assert!(known.set_trouble(Some("you may not".to_owned())));
+        assert!(known.take(objects.clone()));
+        assert!(!known.take(objects));
+        assert!(!known.set_trouble(Some("you may not".to_owned())));
+        assert!(known.set_trouble(None));
     }
 }

@@ -26,6 +26,11 @@ document.addEventListener("selectionchange", () => {
   for (const [id, html] of waiting) if (replace(id, html)) waiting.delete(id);
 });
 
+function put(id, html) {
+  waiting.delete(id);
+  if (!replace(id, html)) waiting.set(id, html);
+}
+
 function follow(address) {
   const lost = document.getElementById("lost");
   const source = new EventSource(address);
@@ -33,9 +38,13 @@ function follow(address) {
   source.addEventListener("error", () => { lost.hidden = false; });
   source.addEventListener("sections", (message) => {
     for (const [id, html] of Object.entries(JSON.parse(message.data))) {
-      if (!replace(id, html)) waiting.set(id, html);
+      if (id === "list") cut = html.includes("<p data-cut");
+      // What is searched for may be among the jobs that were not sent.
+      if (id === "list" && cut && searched()) continue;
+      put(id, html);
     }
     filter();
+    if (cut && searched() && !asked) find();
     said();
   });
 }
@@ -64,8 +73,36 @@ function filter() {
     row.hidden = !row.dataset.text.includes(text) || (state !== "" && row.dataset.state !== state);
   }
 }
-search?.addEventListener("input", filter);
-search?.addEventListener("submit", (event) => { event.preventDefault(); filter(); });
+
+/** Whether the server has more jobs than it sends. */
+let cut = Boolean(document.querySelector("#list [data-cut]"));
+const searched = () => Boolean(search && (search.elements.q.value.trim() || search.elements.state.value));
+
+/** Asks the server for the jobs that are searched for; an answer to an earlier question counts no more. */
+let asked;
+async function find() {
+  asked?.abort();
+  const mine = asked = new AbortController();
+  const query = new URLSearchParams({ q: search.elements.q.value.trim(), state: search.elements.state.value });
+  try {
+    const answer = await fetch(`/?${query}`, { signal: mine.signal });
+    if (!answer.ok) return;
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("list");
+    if (found && !mine.signal.aborted) put("list", found.innerHTML);
+    filter();
+  } catch {
+    // A newer question has taken the place of this one, or the server is away, which the page says by itself.
+  } finally {
+    if (asked === mine) asked = undefined;
+  }
+}
+
+function changed() {
+  filter();
+  if (cut) find();
+}
+search?.addEventListener("input", changed);
+search?.addEventListener("submit", (event) => { event.preventDefault(); changed(); });
 
 /** The log that is followed now. */
 let log;

@@ -2,6 +2,7 @@
 //! Must not know how pages are kept up to date.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::Ui;
 use crate::backend::Watched;
@@ -126,7 +127,8 @@ fn form(filter: &Filter, html: &mut Html) {
     });
 }
 
-/// The sections of the list that change. A page filters what it is sent by itself.
+/// The sections of the list that change. A page filters what it is sent by itself, and asks for the page of its
+/// search where it was not sent all jobs.
 pub(super) fn sections(ui: &Ui) -> Vec<Section> {
     filtered(ui, &Filter::default())
 }
@@ -155,10 +157,7 @@ fn filtered(ui: &Ui, filter: &Filter) -> Vec<Section> {
             p.text(&format!("{phase} {count}  "));
         }
     });
-    let shown = jobs.iter().map(JobView).filter(|job| matches(*job, filter));
-    let shown: Vec<JobView<'_>> = shown.take(LISTED_MAX).collect();
-    let mut rows = Html::default();
-    table_of(&shown, ui.all_namespaces, &mut rows);
+    let rows = listed(&jobs, filter, ui.all_namespaces);
     vec![
         trouble(&troubles),
         Section {
@@ -170,6 +169,28 @@ fn filtered(ui: &Ui, filter: &Filter) -> Vec<Section> {
             html: rows,
         },
     ]
+}
+
+/// The newest of the jobs that are searched for.
+fn listed(jobs: &[Value], filter: &Filter, with_namespace: bool) -> Html {
+    let found = jobs.iter().map(JobView).filter(|job| matches(*job, filter));
+    let found: Vec<JobView<'_>> = found.collect();
+    let shown = &found[..found.len().min(LISTED_MAX)];
+    let mut html = Html::default();
+    html.constant("<h2 id=\"list-head\">Newest first</h2>");
+    if shown.len() < found.len() {
+        // The script of the page asks for those that it was not sent where it finds this mark.
+        html.element("p", &[("data-cut", "")], |p| {
+            let text = format!(
+                "{} of {} jobs are shown; the search finds the others.",
+                shown.len(),
+                found.len()
+            );
+            p.text(&text);
+        });
+    }
+    table_of(shown, with_namespace, &mut html);
+    html
 }
 
 fn phase_of<'j>(job: JobView<'j>) -> &'j str {
@@ -196,7 +217,6 @@ fn searched(job: JobView<'_>) -> String {
 }
 
 fn table_of(jobs: &[JobView<'_>], with_namespace: bool, html: &mut Html) {
-    html.constant("<h2 id=\"list-head\">Newest first</h2>");
     if jobs.is_empty() {
         html.constant("<p>No jobs.</p>");
         return;
@@ -334,5 +354,17 @@ mod tests {
         ] {
             assert_eq!(matches(JobView(&job), &Filter::of(query)), found, "{query}");
         }
+    }
+
+    #[test]
+    fn of_a_long_list_the_newest_are_shown_and_the_search_finds_the_others() {
+        let job =
+            |at: usize| json!({"metadata": {"name": format!("job-{at}"), "namespace": "lab"}});
+        let jobs: Vec<Value> = (0..LISTED_MAX + 200).map(job).collect();
+        let all = listed(&jobs, &Filter::default(), false);
+        assert!(all.as_str().contains("1000 of 1200 jobs are shown"));
+        assert!(all.as_str().contains("data-cut") && !all.as_str().contains(">job-1199<"));
+        let one = listed(&jobs, &Filter::of("q=job-1199"), false);
+        assert!(one.as_str().contains(">job-1199<") && !one.as_str().contains("data-cut"));
     }
 }

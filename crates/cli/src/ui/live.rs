@@ -125,6 +125,35 @@ struct JobLook {
     bell: watch::Sender<()>,
     /// What was shown last.
     last: Option<Facts>,
+    /// Of what that was gathered, once the job is over.
+    gathered: Option<State>,
+}
+
+/// What tells that nothing of a job that is over has changed: versions of it, its pods and its events, by UID.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    versions: BTreeMap<String, String>,
+    /// What could not be read then may be read now.
+    troubles: Vec<String>,
+}
+
+impl State {
+    fn of<'o>(objects: impl Iterator<Item = &'o Value>, troubles: &[String]) -> Self {
+        let text = |object: &Value, field: &str| {
+            let text = object["metadata"][field].as_str();
+            text.unwrap_or_default().to_owned()
+        };
+        let version_of = |object| (text(object, "uid"), text(object, "resourceVersion"));
+        Self {
+            versions: objects.map(version_of).collect(),
+            troubles: troubles.to_vec(),
+        }
+    }
+
+    /// Whether nothing would be gained if this were gathered again.
+    fn is_same(&self, now: &Self, is_whole: bool) -> bool {
+        self.versions == now.versions && (is_whole || self.troubles == now.troubles)
+    }
 }
 
 impl JobLook {
@@ -137,18 +166,33 @@ impl JobLook {
             job,
             bell,
             last: None,
+            gathered: None,
         }
     }
 
     async fn sections(&mut self, ui: &Ui, uid: &str) -> Vec<page::Section> {
         let job = ui.jobs.iter().find_map(|jobs| jobs.get(uid));
-        let mut trouble = self.trouble(ui);
-        let is_deleted = job.is_none();
-        if is_deleted && trouble.is_empty() {
-            trouble.push("The job was deleted. This is what was known of it.".to_owned());
+        let mut sentences = self.trouble(ui);
+        if job.is_none() {
+            // Whoever may not read one of the APIs always has trouble, and this is the greater news.
+            let deleted = "The job was deleted. This is what was known of it.";
+            sentences.insert(0, deleted.to_owned());
         }
+        let trouble = jobs_page::trouble(&sentences);
+        let is_deleted = job.is_none();
         if let Some(job) = job {
             self.job = job;
+        }
+        if !is_deleted && JobView(&self.job).is_finished() {
+            let state = self.state(&sentences).await;
+            let last = self.last.as_ref();
+            let is_whole = last.is_some_and(|facts| facts.missing.is_empty());
+            let gathered = self.gathered.as_ref().zip(state.as_ref());
+            // The API server is not asked again for what has not changed.
+            if gathered.is_some_and(|(before, now)| before.is_same(now, is_whole)) {
+                return vec![trouble];
+            }
+            self.gathered = state;
         }
         let last = self.last.take().unwrap_or_default();
         let facts = match is_deleted {
@@ -171,9 +215,41 @@ impl JobLook {
         if facts.job.is_null() {
             sections.clear();
         }
+        // The page was served with the ends of logs, and they stay until there are others.
+        sections.retain(|section| section.id != "logs" || !facts.logs.is_empty());
         self.last = Some(facts);
-        sections.push(jobs_page::trouble(&trouble));
+        sections.push(trouble);
         sections
+    }
+
+    /// Of a job that is over. None where nobody tells when its pods change.
+    async fn state(&self, troubles: &[String]) -> Option<State> {
+        let pods = self.pods.as_ref()?;
+        let mut rings = self.bell.subscribe();
+        // Else all would be gathered twice, without the pods and with them.
+        while !self.events.iter().chain([pods]).all(Watched::has_answer) {
+            rings.changed().await.ok()?;
+        }
+        let pods = pods.objects();
+        let events = self.own_events(&pods);
+        let objects = pods.iter().chain(&events).chain([&self.job]);
+        Some(State::of(objects, troubles))
+    }
+
+    /// Events of the job and of these pods, oldest first.
+    fn own_events(&self, pods: &[Value]) -> Vec<Value> {
+        let uids = pods
+            .iter()
+            .filter_map(|pod| pod["metadata"]["uid"].as_str());
+        let uids: BTreeSet<&str> = uids.chain([JobView(&self.job).uid()]).collect();
+        let own = |event: &Value| {
+            let uid = event["involvedObject"]["uid"].as_str();
+            uid.is_some_and(|uid| uids.contains(uid))
+        };
+        let events = self.events.iter().flat_map(Watched::objects);
+        let mut events: Vec<Value> = events.filter(own).collect();
+        events.sort_by_key(|event| crate::backend::event_time(event).to_owned());
+        events
     }
 
     /// What keeps the page from being up to date.
@@ -197,21 +273,7 @@ impl JobLook {
             };
         };
         let pods = pods.objects();
-        let uids = pods
-            .iter()
-            .filter_map(|pod| pod["metadata"]["uid"].as_str());
-        let uids: BTreeSet<&str> = uids.chain([job.uid()]).collect();
-        let own = |event: &Value| {
-            let uid = event["involvedObject"]["uid"].as_str();
-            uid.is_some_and(|uid| uids.contains(uid))
-        };
-        let mut events: Vec<Value> = self
-            .events
-            .iter()
-            .flat_map(Watched::objects)
-            .filter(own)
-            .collect();
-        events.sort_by_key(|event| crate::backend::event_time(event).to_owned());
+        let events = self.own_events(&pods);
         Facts {
             events,
             pods,
@@ -219,5 +281,37 @@ impl JobLook {
             job: self.job.clone(),
             ..Facts::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_over_is_gathered_again_when_it_or_its_own_pods_changed() {
+        let object = |uid: &str, version: &str| json!({"metadata": {"uid": uid, "resourceVersion": version}});
+        let of = |objects: &[(&str, &str)], troubles: &[String]| {
+            let objects: Vec<Value> = objects.iter().map(|(u, v)| object(u, v)).collect();
+            State::of(objects.iter(), troubles)
+        };
+        let before = of(&[("j", "5"), ("p", "6")], &[]);
+        assert!(before.is_same(&of(&[("p", "6"), ("j", "5")], &[]), true));
+        for changed in [
+            &[("j", "7"), ("p", "6")][..],
+            &[("j", "5")],
+            &[("j", "5"), ("p", "8")],
+            &[("j", "5"), ("q", "6")],
+        ] {
+            assert!(!before.is_same(&of(changed, &[]), true), "{changed:?}");
+        }
+        let away = of(&[("j", "5"), ("p", "6")], &["away".to_owned()]);
+        assert!(away.is_same(&before, true), "an outage takes nothing away");
+        assert!(
+            !away.is_same(&before, false),
+            "what was missing may be there now"
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! Logs that follow, for one browser. Decides which lines it gets, and that the end of a stream is not the end of a
-//! log: a connection breaks, and a container goes on.
+//! log: a connection breaks, a container goes on, and a pod is replaced by another of the same name.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::io::{AsyncBufReadExt as _, BufReader};
 use kube::api::LogParams;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Gone, Messages};
 use super::{Ui, jobs_page};
-use crate::backend::Backend;
+use crate::backend::{Backend, Watched};
 use crate::rank_mark;
 use crate::report::tail;
 use crate::state::changes::Changes;
@@ -19,6 +21,12 @@ use crate::view::{JobView, PodView, launcher};
 const LINES_MAX: usize = 200;
 /// Bytes of a line that are kept while the rest of it is read.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// A pod may be replaced without a word in the status of its job: this is when it is looked for at the latest.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// So many times a log of a job that is over is tried to be read.
+const TRIES_MAX: u32 = 5;
+/// Of a place in a log, the bits that count lines; the others tell the pod.
+const LINE_BITS: u32 = 40;
 
 /// Whose lines.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,6 +50,40 @@ impl Choice {
     }
 }
 
+/// How far a browser has read, and in the log of which pod: another pod of the same name begins anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// Tells pods apart by their UID.
+    pod: u64,
+    lines: u64,
+}
+
+impl Place {
+    /// From the number of a message, which the browser says when it connects again.
+    fn of(number: u64) -> Self {
+        Self {
+            pod: number >> LINE_BITS,
+            lines: number & ((1 << LINE_BITS) - 1),
+        }
+    }
+
+    fn number(self) -> u64 {
+        self.pod << LINE_BITS | self.lines
+    }
+
+    /// The same place, or the beginning of the log of another pod.
+    fn in_log_of(self, uid: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        let pod = hasher.finish() >> LINE_BITS;
+        let lines = match pod == self.pod {
+            true => self.lines,
+            false => 0,
+        };
+        Self { pod, lines }
+    }
+}
+
 /// The lines of a log, after those that the browser has seen.
 pub(super) fn follow(ui: Arc<Ui>, uid: String, choice: Choice, seen: u64) -> Answer {
     let (answer, messages) = answer::messages();
@@ -50,9 +92,11 @@ pub(super) fn follow(ui: Arc<Ui>, uid: String, choice: Choice, seen: u64) -> Ans
         let mut reader = Reader {
             messages,
             choice,
-            seen,
+            seen: Place::of(seen),
             read: 0,
             lines: Vec::new(),
+            whole: String::new(),
+            failed: 0,
         };
         let work = async {
             let why = reader.until_the_end(&ui, &uid).await?;
@@ -70,51 +114,113 @@ struct Reader {
     messages: Messages,
     choice: Choice,
     /// Lines of the log that the browser has, or that are not for it.
-    seen: u64,
+    seen: Place,
     /// Lines that were read since the log was opened.
     read: u64,
     lines: Vec<String>,
+    /// UID of the pod whose log was read to its end.
+    whole: String,
+    /// Looks that failed, one after the other.
+    failed: u32,
+}
+
+/// What comes after a look for more lines.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing, for this reason.
+    End(String),
+    /// Another look after a pause: a connection broke, or the API server is away.
+    Retry,
+    /// Another look once something has changed.
+    Wait,
 }
 
 impl Reader {
     /// Says why there are no more lines.
     async fn until_the_end(&mut self, ui: &Ui, uid: &str) -> Result<String, Gone> {
+        let mut pauses = Watched::pauses();
         loop {
+            let began = Instant::now();
             let Some(job) = ui.found(uid).await else {
                 return Ok("The job was deleted.".to_owned());
             };
             let Ok(backend) = ui.backend.renewed() else {
                 return Ok("The runs on this machine cannot be read.".to_owned());
             };
-            let view = JobView(&job);
-            let pods = match backend.pods(view).await {
-                Ok(pods) => pods,
-                Err(error) => return Ok(format!("{error:#}")),
-            };
-            let pod = match self.choice.pod.as_str() {
-                "" => launcher(&pods),
-                name => pods.iter().map(PodView).find(|pod| pod.name() == name),
-            };
-            let changes = pod
-                .and_then(|pod| backend.log_directory(pod))
-                .and_then(|directory| Changes::of(&[directory]).ok());
-            let is_over = view.is_finished()
-                || pod.is_some_and(|pod| matches!(pod.phase(), "Succeeded" | "Failed"));
-            if let Some(pod) = pod.filter(|pod| pod.phase() != "Pending") {
-                let read = self.read_all(&backend, pod).await?;
-                if let Err(error) = read.filter_over(is_over) {
-                    return Ok(error);
+            let mut changes = None;
+            match self.look(&backend, JobView(&job), &mut changes).await? {
+                Next::End(why) => return Ok(why),
+                Next::Retry => tokio::time::sleep(pauses.after(began.elapsed())).await,
+                Next::Wait => wait(ui, &backend, &job, changes).await,
+            }
+        }
+    }
+
+    /// Sends what there is, and all that comes while the log is open.
+    async fn look(
+        &mut self,
+        backend: &Backend,
+        job: JobView<'_>,
+        changes: &mut Option<Changes>,
+    ) -> Result<Next, Gone> {
+        let pods = match backend.pods(job).await {
+            Ok(pods) => pods,
+            Err(error) => return Ok(self.failure(job, &error)),
+        };
+        let pod = match self.choice.pod.as_str() {
+            "" => launcher(&pods),
+            name => pods.iter().map(PodView).find(|pod| pod.name() == name),
+        };
+        // Looked for before the log is read: nothing is written unseen in between.
+        *changes = pod
+            .and_then(|pod| backend.log_directory(pod))
+            .and_then(|directory| Changes::of(&[directory]).ok());
+        let mut next = Next::Wait;
+        if let Some(pod) = pod.filter(|pod| pod.phase() != "Pending") {
+            let uid = pod.0["metadata"]["uid"].as_str().unwrap_or_default();
+            let is_whole = self.whole == uid && !backend.is_recorded();
+            if !is_whole {
+                self.seen = self.seen.in_log_of(uid);
+                if let Err(error) = self.read_all(backend, pod).await? {
+                    return Ok(self.failure(job, &error));
                 }
             }
-            if is_over {
-                return Ok("The log has ended.".to_owned());
+            self.failed = 0;
+            match pod.phase() {
+                "Succeeded" | "Failed" => uid.clone_into(&mut self.whole),
+                // The connection broke, or the pod is about to end.
+                _ if !backend.is_recorded() => next = Next::Retry,
+                _ => {}
             }
-            wait(ui, &backend, view, changes).await;
+        }
+        Ok(match job.is_finished() {
+            true => Next::End("The log has ended.".to_owned()),
+            false => next,
+        })
+    }
+
+    /// What comes after a failure. A right that is missing stays missing; an API server that is away comes back.
+    fn failure(&mut self, job: JobView<'_>, error: &anyhow::Error) -> Next {
+        self.failed += 1;
+        let text = format!("{error:#}");
+        if text.starts_with("you may not read the log") {
+            let right = "the right to get pods/log";
+            let namespace = job.namespace();
+            return Next::End(format!("You lack {right} in namespace {namespace}: {text}"));
+        }
+        let is_final = text.starts_with("you may not ");
+        match is_final || (job.is_finished() && self.failed >= TRIES_MAX) {
+            true => Next::End(text),
+            false => Next::Retry,
         }
     }
 
     /// Reads a log from its beginning, and sends what the browser does not have.
-    async fn read_all(&mut self, backend: &Backend, pod: PodView<'_>) -> Result<Read, Gone> {
+    async fn read_all(
+        &mut self,
+        backend: &Backend,
+        pod: PodView<'_>,
+    ) -> Result<anyhow::Result<()>, Gone> {
         let params = LogParams {
             container: Some(pod.main_container().to_owned()),
             follow: !backend.is_recorded(),
@@ -122,7 +228,7 @@ impl Reader {
         };
         let stream = match backend.log(pod, &params).await {
             Ok(stream) => stream,
-            Err(error) => return Ok(Read::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(Err(error)),
         };
         self.read = 0;
         let mut stream = BufReader::new(stream);
@@ -150,15 +256,15 @@ impl Reader {
             self.line(&line);
         }
         self.flush().await?;
-        Ok(Read::Ended)
+        Ok(Ok(()))
     }
 
     fn line(&mut self, line: &[u8]) {
         self.read += 1;
-        if self.read <= self.seen {
+        if self.read <= self.seen.lines {
             return;
         }
-        self.seen = self.read;
+        self.seen.lines = self.read;
         let text = tail::shown_line(line);
         if self.choice.rank.is_none() || rank_mark::of(&text) == self.choice.rank {
             self.lines.push(text);
@@ -170,29 +276,30 @@ impl Reader {
             return Ok(());
         }
         let lines: Value = json!(std::mem::take(&mut self.lines));
-        self.messages.send("lines", Some(self.seen), &lines).await
-    }
-}
-
-/// How reading a log ended.
-enum Read {
-    Ended,
-    Failed(String),
-}
-
-impl Read {
-    /// A log that cannot be read yet may be there later, while the pod lives.
-    fn filter_over(self, is_over: bool) -> Result<(), String> {
-        match self {
-            Self::Failed(why) if is_over => Err(why),
-            Self::Failed(_) | Self::Ended => Ok(()),
-        }
+        let number = self.seen.number();
+        self.messages.send("lines", Some(number), &lines).await
     }
 }
 
 /// Until there may be more lines.
-async fn wait(ui: &Ui, backend: &Backend, job: JobView<'_>, changes: Option<Changes>) {
+async fn wait(ui: &Ui, backend: &Backend, job: &Value, changes: Option<Changes>) {
+    // Heard from before the job is compared: no change is missed in between.
     let mut rings = ui.bell.subscribe();
+    let changed = async {
+        let uid = JobView(job).uid();
+        loop {
+            let now = ui.jobs.iter().find_map(|jobs| jobs.get(uid));
+            // The bell rings for other jobs, too.
+            if now.as_ref() != Some(job) || rings.changed().await.is_err() {
+                break;
+            }
+            if backend.is_recorded() {
+                return;
+            }
+        }
+        // Changes of a job come in crowds.
+        tokio::time::sleep(Watched::SETTLED).await;
+    };
     let written = async {
         match &changes {
             Some(changes) => {
@@ -201,15 +308,74 @@ async fn wait(ui: &Ui, backend: &Backend, job: JobView<'_>, changes: Option<Chan
             None => std::future::pending().await,
         }
     };
-    let changed = async {
+    let replaced = async {
         match backend.is_recorded() {
             true => std::future::pending().await,
-            false => backend.changed(job).await,
+            false => tokio::time::sleep(LOOK_AGAIN).await,
         }
     };
     tokio::select! {
-        _ = rings.changed() => {}
+        () = changed => {}
         () = written => {}
-        _ = changed => {}
+        () = replaced => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    fn reader() -> Reader {
+        Reader {
+            messages: answer::messages().1,
+            choice: Choice::default(),
+            seen: Place::default(),
+            read: 0,
+            lines: Vec::new(),
+            whole: String::new(),
+            failed: 0,
+        }
+    }
+
+    #[test]
+    fn a_pod_that_replaces_another_of_the_same_name_is_read_from_its_first_line() {
+        let mut reader = reader();
+        for (uid, expected) in [("u1", ["one", "two"]), ("u2", ["uno", "due"])] {
+            reader.seen = reader.seen.in_log_of(uid);
+            reader.read = 0;
+            for line in expected {
+                reader.line(line.as_bytes());
+            }
+            assert_eq!(std::mem::take(&mut reader.lines), expected, "{uid}");
+        }
+        // The browser connects again: it has all of this log, and nothing of the other.
+        let seen = Place::of(reader.seen.number());
+        assert_eq!(seen.in_log_of("u2").lines, 2);
+        assert_eq!(seen.in_log_of("u1").lines, 0);
+    }
+
+    #[test]
+    fn an_outage_does_not_end_a_log_and_a_right_that_is_missing_does() {
+        let of = |phase: &str| json!({"metadata": {"namespace": "lab"}, "status": {"muster": {"phase": phase}}});
+        let (running, over) = (of("Running"), of("Succeeded"));
+        let mut reader = reader();
+        let away = anyhow!("cannot read the log of pi-launcher: connection refused");
+        for _ in 0..2 * TRIES_MAX {
+            assert_eq!(reader.failure(JobView(&running), &away), Next::Retry);
+        }
+        reader.failed = 0;
+        assert_eq!(reader.failure(JobView(&over), &away), Next::Retry);
+        reader.failed = TRIES_MAX;
+        assert_eq!(
+            reader.failure(JobView(&over), &away),
+            Next::End(away.to_string())
+        );
+        let refused = anyhow!("you may not read the log of pi-launcher: forbidden");
+        let Next::End(why) = reader.failure(JobView(&running), &refused) else {
+            panic!("goes on without the right");
+        };
+        assert!(why.contains("get pods/log in namespace lab"), "{why}");
     }
 }

@@ -1,20 +1,17 @@
 //! Jobs as they change: one watch for each API, from where a list ended. Decides what happens when a watch ends and
 //! when the API server does not answer. Must not know how jobs are shown.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::TryStreamExt as _;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-use crate::backend::JobApi;
+use crate::backend::{JobApi, Watched};
 
 /// Seconds after which the API server ends a watch, so that one that hangs is noticed.
 const WATCH_SECS: u32 = 240;
-/// Pauses after a failure double from the first to the last of these.
-const RETRY_MIN: Duration = Duration::from_millis(500);
-const RETRY_MAX: Duration = Duration::from_secs(8);
 /// Between two looks for an API that the cluster does not serve.
 const UNSERVED_RETRY: Duration = Duration::from_secs(60);
 
@@ -29,8 +26,10 @@ pub(super) struct Wanted {
 /// What has happened to the jobs of one API.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// These are all of them now.
+    /// These are all of them now; whether they can be followed is not known yet.
     Listed(Vec<Value>),
+    /// They can be followed.
+    Followed,
     /// This job was created or changed.
     Is(Value),
     /// This job is gone.
@@ -46,87 +45,142 @@ pub(super) async fn follow(
     wanted: Wanted,
     listener: Sender<(usize, Change)>,
 ) {
-    let mut pause = RETRY_MIN;
+    let mut pauses = Watched::pauses();
+    let mut follower = Follower {
+        place,
+        api,
+        wanted,
+        listener,
+        is_lost: false,
+    };
     loop {
-        let change = match list(&api, &wanted).await {
-            Ok((jobs, version)) => {
-                pause = RETRY_MIN;
-                if listener.send((place, Change::Listed(jobs))).await.is_err() {
+        let began = Instant::now();
+        let ended = match follower.list().await {
+            Ok(mut version) => loop {
+                let began = Instant::now();
+                if let Err(ended) = follower.watch(&mut version).await {
+                    break ended;
+                }
+                // A proxy may end every watch at once; the next one goes on where this one ended.
+                tokio::time::sleep(pauses.after(began.elapsed())).await;
+            },
+            Err(ended) => ended,
+        };
+        let pause = match ended {
+            Ended::Unheard => return,
+            // This is no failure, and the next one is no later for it.
+            Ended::Unserved => UNSERVED_RETRY,
+            // The next list has what the watch has missed.
+            Ended::Failed(kube::Error::Api(status)) if status.code == 410 => {
+                pauses.after(began.elapsed())
+            }
+            Ended::Failed(error) => {
+                if follower.tell(Change::Lost(reason(&error))).await.is_err() {
                     return;
                 }
-                match watch(place, &api, &wanted, version, &listener).await {
-                    Ok(Ended::Unheard) => return,
-                    // The next list has what the watch has missed.
-                    Ok(Ended::Expired) => continue,
-                    Err(error) => Change::Lost(reason(&error)),
-                }
+                pauses.after(began.elapsed())
             }
-            // The cluster does not serve this API; it may do so later.
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                pause = UNSERVED_RETRY;
-                Change::Listed(Vec::new())
-            }
-            Err(error) => Change::Lost(reason(&error)),
         };
-        if listener.send((place, change)).await.is_err() {
-            return;
-        }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(RETRY_MAX.max(pause));
     }
 }
 
-/// Why a watch ended.
+/// Why the jobs are not followed any more.
 enum Ended {
     /// Nobody listens any more.
     Unheard,
-    /// The API server does not know any more what came after the last change.
-    Expired,
+    /// The cluster does not serve this API; it may do so later.
+    Unserved,
+    Failed(kube::Error),
 }
 
-async fn list(api: &JobApi, wanted: &Wanted) -> Result<(Vec<Value>, String), kube::Error> {
-    let params = ListParams {
-        label_selector: some(&wanted.labels),
-        field_selector: some(&fields(wanted)),
-        ..ListParams::default()
-    };
-    let list = api.api.list(&params).await?;
-    let version = list.metadata.resource_version.unwrap_or_default();
-    let jobs = list.items.into_iter().map(|job| whole(api, job)).collect();
-    Ok((jobs, version))
+impl From<kube::Error> for Ended {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => Self::Unserved,
+            error => Self::Failed(error),
+        }
+    }
 }
 
-async fn watch(
+struct Follower {
     place: usize,
-    api: &JobApi,
-    wanted: &Wanted,
-    mut version: String,
-    listener: &Sender<(usize, Change)>,
-) -> Result<Ended, kube::Error> {
-    loop {
+    api: JobApi,
+    wanted: Wanted,
+    listener: Sender<(usize, Change)>,
+    /// The listener was told that the jobs cannot be followed.
+    is_lost: bool,
+}
+
+impl Follower {
+    async fn tell(&mut self, change: Change) -> Result<(), Ended> {
+        match change {
+            Change::Lost(_) => self.is_lost = true,
+            Change::Listed(_) => {}
+            Change::Followed | Change::Is(_) | Change::Gone(_) => self.is_lost = false,
+        }
+        let told = self.listener.send((self.place, change)).await;
+        told.map_err(|_| Ended::Unheard)
+    }
+
+    /// Returns from where on to watch.
+    async fn list(&mut self) -> Result<String, Ended> {
+        let params = ListParams {
+            label_selector: some(&self.wanted.labels),
+            field_selector: some(&fields(&self.wanted)),
+            ..ListParams::default()
+        };
+        let list = match self.api.api.list(&params).await.map_err(Ended::from) {
+            Ok(list) => list,
+            Err(Ended::Unserved) => {
+                self.tell(Change::Listed(Vec::new())).await?;
+                self.tell(Change::Followed).await?;
+                return Err(Ended::Unserved);
+            }
+            Err(ended) => return Err(ended),
+        };
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let jobs = list.items.into_iter().map(|job| whole(&self.api, job));
+        let jobs = jobs.collect();
+        self.tell(Change::Listed(jobs)).await?;
+        Ok(version)
+    }
+
+    async fn watch(&mut self, version: &mut String) -> Result<(), Ended> {
         let mut params = WatchParams::default().timeout(WATCH_SECS);
-        params.label_selector = some(&wanted.labels);
-        params.field_selector = some(&fields(wanted));
-        let events = api.api.watch(&params, &version).await?;
+        params.label_selector = some(&self.wanted.labels);
+        params.field_selector = some(&fields(&self.wanted));
+        let api = self.api.api.clone();
+        let events = api.watch(&params, version).await?;
         futures::pin_mut!(events);
-        while let Some(event) = events.try_next().await? {
+        loop {
+            let event = match self.is_lost {
+                false => Ok(events.try_next().await),
+                true => tokio::time::timeout(Watched::SETTLED, events.try_next()).await,
+            };
             let change = match event {
-                WatchEvent::Added(job) | WatchEvent::Modified(job) => Change::Is(whole(api, job)),
-                WatchEvent::Deleted(job) => Change::Gone(whole(api, job)),
-                WatchEvent::Bookmark(mark) => {
-                    version = mark.metadata.resource_version;
-                    continue;
-                }
-                WatchEvent::Error(status) if status.code == 410 => return Ok(Ended::Expired),
-                WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+                // Nobody refuses the watch, so what is known is what there is.
+                Err(_) => Change::Followed,
+                Ok(event) => match event? {
+                    None => return Ok(()),
+                    Some(WatchEvent::Added(job) | WatchEvent::Modified(job)) => {
+                        Change::Is(whole(&self.api, job))
+                    }
+                    Some(WatchEvent::Deleted(job)) => Change::Gone(whole(&self.api, job)),
+                    Some(WatchEvent::Bookmark(mark)) => {
+                        *version = mark.metadata.resource_version;
+                        continue;
+                    }
+                    Some(WatchEvent::Error(status)) => {
+                        return Err(Ended::Failed(kube::Error::Api(status)));
+                    }
+                },
             };
             if let Change::Is(job) | Change::Gone(job) = &change {
                 let newer = job["metadata"]["resourceVersion"].as_str();
-                newer.unwrap_or_default().clone_into(&mut version);
+                newer.unwrap_or_default().clone_into(version);
             }
-            if listener.send((place, change)).await.is_err() {
-                return Ok(Ended::Unheard);
-            }
+            self.tell(change).await?;
         }
     }
 }

@@ -44,6 +44,7 @@ impl Board {
                 self.answered.insert(place, Some(why));
                 return news;
             }
+            Change::Followed => {}
             Change::Is(job) => news.extend(self.put(place, job)),
             Change::Gone(job) => {
                 self.jobs.remove(&key(place, &job));
@@ -56,6 +57,9 @@ impl Board {
                 let gone = gone.iter().filter_map(|key| self.jobs.remove(key));
                 news.extend(gone.map(|job| (job, true)));
                 news.extend(jobs.into_iter().filter_map(|job| self.put(place, job)));
+                // Who may list and not watch would read twice in each round that it is over.
+                self.answered.entry(place).or_default();
+                return news;
             }
         }
         self.answered.insert(place, None);
@@ -83,18 +87,25 @@ fn key(place: usize, job: &Value) -> Key {
     (place, view.namespace().to_owned(), view.name().to_owned())
 }
 
+/// Whether the job is served by this API: those of others may have the same name.
+fn is_of(job: &Value, version: &str, kind: &str) -> bool {
+    job["apiVersion"] == version && job["kind"] == kind
+}
+
 /// Shows jobs until Ctrl-C.
 pub(super) async fn run(backend: &Backend, args: &GetArgs, columns: Columns) -> Result<u8> {
-    let name = match &args.name {
+    let mut apis = backend.job_apis(args.all_namespaces)?;
+    let mut name = String::new();
+    if let Some(called) = &args.name {
         // It must exist, and one of two of the same name must be meant.
-        Some(name) => JobView(&backend.job(name).await?).name().to_owned(),
-        None => String::new(),
-    };
+        let job = backend.job(called).await?;
+        apis.retain(|api| is_of(&job, &api.version, api.kind));
+        JobView(&job).name().clone_into(&mut name);
+    }
     let wanted = Wanted {
         labels: args.selector.clone(),
         name,
     };
-    let apis = backend.job_apis(args.all_namespaces)?;
     let count = apis.len();
     let (sender, mut changes) = mpsc::channel(CHANGES_MAX);
     for (place, api) in apis.into_iter().enumerate() {

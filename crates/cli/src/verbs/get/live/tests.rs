@@ -68,6 +68,9 @@ fn an_api_server_that_goes_away_and_returns_is_told_once_each() {
     // Meanwhile one was deleted, and the other has ended.
     let news = board.take(0, Change::Listed(vec![job("pi", "Succeeded")]));
     let (text, note) = lines.text(&board, &news, PLAIN, now(3));
+    assert_eq!(note, None, "a list does not say that a watch is allowed");
+    let news = board.take(0, Change::Followed);
+    let (_, note) = lines.text(&board, &news, PLAIN, now(4));
     assert_eq!(note.as_deref(), Some("the API server answers again"));
     let states: Vec<&str> = text
         .lines()
@@ -116,4 +119,12 @@ fn s07_hostile_jobs_do_not_reach_the_terminal() {
     let (text, _) = lines.text(&board, &news, PLAIN, now(1));
     assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
     assert_eq!(text.lines().count(), 2, "{text:?}");
+}
+
+#[test]
+fn only_the_api_of_the_job_that_was_found_is_followed() {
+    let job = job("pi", "Running");
+    assert!(is_of(&job, "kubeflow.org/v2beta1", "MPIJob"));
+    assert!(!is_of(&job, "kubeflow.org/v1", "MPIJob"));
+    assert!(!is_of(&job, "kubeflow.org/v2beta1", "OpenMpi"));
 }
