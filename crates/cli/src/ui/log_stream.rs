@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn an_outage_does_not_end_a_log_and_a_right_that_is_missing_does() {
-        let of = |phase: &str| json!({"metadata": {"namespace": "lab"}, "status": {"muster": {"phase": phase}}});
-        let (running, over) = (of("Running"), of("Succeeded"));
+        let of = |is_over: bool| json!({"metadata": {"namespace": "lab"}, "status": {"muster": {"finished": is_over}}});
+        let (running, over) = (of(false), of(true));
         let mut reader = reader();
         let away = anyhow!("cannot read the log of pi-launcher: connection refused");
         for _ in 0..2 * TRIES_MAX {
