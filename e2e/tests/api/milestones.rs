@@ -74,7 +74,14 @@ fn a_job_whose_pods_are_gone_still_tells_which_worker_was_late() -> Result<()> {
         late,
         &started(late, [0, 0, LATE_SECS - 1, LATE_SECS])?,
     )?;
-    fixture.set(&fixture.await_pods("slow", "launcher", 1)?, PodState::Ready)?;
+    for launcher in &fixture.await_pods("slow", "launcher", 1)? {
+        // It began when the last worker had answered, as it does when it waits for them.
+        put(
+            &fixture,
+            launcher,
+            &started(launcher, [0, 0, LATE_SECS, LATE_SECS])?,
+        )?;
+    }
     fixture.await_condition("slow", "Running")?;
     fixture.finish("slow")?;
     let over = fixture.await_condition("slow", "Succeeded")?;

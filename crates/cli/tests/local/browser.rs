@@ -64,8 +64,6 @@ impl Browser {
                 place.join("profile").display()
             ))
             .env("HOME", &place)
-            // Its files are gone with the directory, also when it is killed.
-            .env("TMPDIR", &place)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(place.join("stderr")).unwrap())
