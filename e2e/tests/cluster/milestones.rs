@@ -92,16 +92,26 @@ fn begin_late(fixture: &ClusterFixture, job: &Submitted<'_>) -> Result<()> {
     let late = job.worker(LATE);
     wait_for("a worker that is late", PATIENCE, || {
         let pods = fixture.pods(job.name(), "worker")?;
-        let pod = pods.iter().find(|pod| pod["metadata"]["name"] == *late);
-        let Some(pod) = pod else {
+        let (pod, others): (Vec<_>, Vec<_>) = pods
+            .iter()
+            .partition(|pod| pod["metadata"]["name"] == *late);
+        let Some(pod) = pod.first() else {
             return Ok(None);
         };
+        let mut slowest = 0;
+        for other in &others {
+            let Some(ready) = since(other, "Ready") else {
+                return Ok(None);
+            };
+            let took = time(&ready)?.duration_since(time(&other["metadata"]["creationTimestamp"])?);
+            slowest = slowest.max(took.as_secs());
+        }
         let waits = pod["status"]["initContainerStatuses"].as_array();
         let mut waits = waits.into_iter().flatten();
         let waits =
             waits.any(|status| status["name"] == "data" && status["state"]["running"].is_object());
         let age = Timestamp::now().duration_since(time(&pod["metadata"]["creationTimestamp"])?);
-        Ok((waits && age.as_secs() >= LATE_SECS).then_some(()))
+        Ok((waits && age.as_secs() >= LATE_SECS + 2 * slowest).then_some(()))
     })?;
     let place = ["exec", "-n", &fixture.namespace, &late, "-c", "data"];
     fixture

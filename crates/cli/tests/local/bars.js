@@ -1,6 +1,7 @@
 // What is wrong with the bars of a report, in the words of whoever looks at it. The page is drawn by a real browser.
 (() => {
-  const faults = [], order = [...'qsptwr'];
+  // Init containers have images of their own: a pod may pull and start in turn.
+  const faults = [], order = [...'qsptwr'], rank = kind => 'qsppwr'.indexOf(kind === 't' ? 'p' : kind);
   const colours = Object.fromEntries([...document.querySelectorAll('.legend rect')]
       .map(rect => [rect.getAttribute('class'), getComputedStyle(rect).fill]));
   if (document.querySelector('.timeline') && new Set(Object.values(colours)).size !== 6) faults.push('two phases have one colour');
@@ -18,11 +19,12 @@
           if (getComputedStyle(bar).fill !== colours[kind]) faults.push(name + ': wrong colour of ' + kind);
           if (place.width <= 0 || place.height <= 0) faults.push(name + ': no bar for ' + kind);
           if (place.left < right - 0.5) faults.push(name + ': bars overlap');
-          if (order.indexOf(kind) <= last) faults.push(name + ': wrong order');
-          [right, last] = [place.right, order.indexOf(kind)];
+          if (rank(kind) < last) faults.push(name + ': wrong order');
+          [right, last] = [place.right, rank(kind)];
       }
       const said = numbers.map((cell, at) => cell.textContent ? order[at] : '').join('');
-      const drawn = bars.map(bar => bar.getAttribute('class')).join('');
+      const kinds = new Set(bars.map(bar => bar.getAttribute('class')));
+      const drawn = order.filter(kind => kinds.has(kind)).join('');
       if (said !== drawn) faults.push(name + ': says ' + said + ', draws ' + drawn);
   }
   if (document.documentElement.scrollWidth > innerWidth) faults.push('the page is wider than the screen');
