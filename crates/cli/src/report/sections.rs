@@ -305,8 +305,23 @@ pub(super) fn attempts(report: &Report, html: &mut Html) {
     if report.attempts.is_empty() {
         return;
     }
-    html.constant("<h2>Attempts</h2><table><thead><tr><th scope=\"col\">Attempt</th><th scope=\"col\">Ended with</th>\
-        <th scope=\"col\">Took</th><th scope=\"col\">Started</th></tr></thead>");
+    html.constant("<h2 id=\"attempts-head\">Attempts</h2>");
+    let region = [
+        ("class", "wide"),
+        ("role", "region"),
+        ("tabindex", "0"),
+        ("aria-labelledby", "attempts-head"),
+    ];
+    html.element("div", &region, |div| {
+        div.element("table", &[], |table| attempt_rows(report, table));
+    });
+}
+
+fn attempt_rows(report: &Report, html: &mut Html) {
+    html.constant(
+        "<thead><tr><th scope=\"col\">Attempt</th><th scope=\"col\">Ended with</th>\
+        <th scope=\"col\">Took</th><th scope=\"col\">Started</th></tr></thead>",
+    );
     html.element("tbody", &[], |body| {
         for attempt in &report.attempts {
             let took = attempt
@@ -322,7 +337,6 @@ pub(super) fn attempts(report: &Report, html: &mut Html) {
             });
         }
     });
-    html.constant("</table>");
 }
 
 pub(super) fn ranks(report: &Report, html: &mut Html) {
