@@ -140,12 +140,7 @@ pub(super) fn timeline(report: &Report, html: &mut Html) {
         });
     }
     legend(html);
-    let region = [
-        ("class", "wide"),
-        ("role", "region"),
-        ("tabindex", "0"),
-        ("aria-labelledby", "timeline-head"),
-    ];
+    let region = region("timeline-head");
     html.element("div", &region, |div| {
         div.element("table", &[("class", "timeline")], |table| {
             bars(timeline, table)
@@ -249,7 +244,8 @@ fn bar_row(timeline: &Timeline, total: i64, row: &Row, html: &mut Html) {
         &[("viewBox", "0 0 1000 10"), ("preserveAspectRatio", "none")],
         |svg| {
             let at = |time: Timestamp| position(seconds_between(timeline.from, time), total);
-            for span in &row.phases {
+            // What took no second has no number either.
+            for span in row.phases.iter().filter(|span| span.seconds > 0) {
                 let (from, to) = (at(span.from), at(span.to));
                 let place = (tenths(from), tenths(to - from));
                 let attributes = [
@@ -306,15 +302,20 @@ pub(super) fn attempts(report: &Report, html: &mut Html) {
         return;
     }
     html.constant("<h2 id=\"attempts-head\">Attempts</h2>");
-    let region = [
-        ("class", "wide"),
-        ("role", "region"),
-        ("tabindex", "0"),
-        ("aria-labelledby", "attempts-head"),
-    ];
+    let region = region("attempts-head");
     html.element("div", &region, |div| {
         div.element("table", &[], |table| attempt_rows(report, table));
     });
+}
+
+/// A part of the page that scrolls by itself, also with the keyboard, under a heading with this id.
+fn region(heading: &'static str) -> [(&'static str, &'static str); 4] {
+    [
+        ("class", "wide"),
+        ("role", "region"),
+        ("tabindex", "0"),
+        ("aria-labelledby", heading),
+    ]
 }
 
 fn attempt_rows(report: &Report, html: &mut Html) {
@@ -350,12 +351,7 @@ pub(super) fn ranks(report: &Report, html: &mut Html) {
     html.constant("<details><summary>Ranks, hosts and nodes</summary>\
         <p>Ranks are numbered host after host, as Open MPI and Hydra do without options for mapping. \
         Counted is what the agent saw on the host.</p>");
-    let region = [
-        ("class", "wide"),
-        ("role", "region"),
-        ("tabindex", "0"),
-        ("aria-labelledby", "ranks-head"),
-    ];
+    let region = region("ranks-head");
     html.element("div", &region, |div| {
         div.constant("<table class=\"ranks\"><thead><tr><th scope=\"col\">Host</th><th scope=\"col\">Ranks</th>\
             <th scope=\"col\">Slots</th><th scope=\"col\">Counted</th><th scope=\"col\">Node</th></tr></thead>");
@@ -437,12 +433,7 @@ pub(super) fn events(report: &Report, html: &mut Html) {
             "summary",
             &format!("{} events, newest last", report.events.len()),
         );
-        let region = [
-            ("class", "wide"),
-            ("role", "region"),
-            ("tabindex", "0"),
-            ("aria-labelledby", "events-head"),
-        ];
+        let region = region("events-head");
         details.element("div", &region, |div| {
             div.constant(
                 "<table><thead><tr><th scope=\"col\">Time</th><th scope=\"col\">Reason</th>\
