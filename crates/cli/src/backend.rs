@@ -2,6 +2,7 @@
 //! records of earlier local runs. Decides which, and turns API errors into sentences that say what
 //! to do.
 
+mod following;
 mod look_back;
 mod watched;
 
@@ -27,6 +28,7 @@ use crate::exit::{self, Failure};
 use crate::manifest::{self, Api};
 use crate::state::{self, Record};
 use crate::view::{JobView, PodView};
+pub(crate) use following::{Change, Pauses, Target, follow};
 pub(crate) use watched::{Bell, Watched};
 
 /// Seconds after which an API server ends a watch.
@@ -51,15 +53,6 @@ enum Address {
     Last,
     /// By its name and these flags.
     Flags(String),
-}
-
-/// The jobs of one dialect.
-pub(crate) struct JobApi {
-    pub(crate) api: kube::Api<DynamicObject>,
-    /// `apiVersion` of the jobs, which lists leave out.
-    pub(crate) version: String,
-    /// `kind` of the jobs.
-    pub(crate) kind: &'static str,
 }
 
 enum Source {
@@ -134,18 +127,6 @@ impl Backend {
             }
         }
         Ok(jobs)
-    }
-
-    /// Where the jobs of each dialect are, to be listed and watched; of all namespaces when `all`.
-    pub(crate) fn job_apis(&self, all: bool) -> Result<Vec<JobApi>> {
-        let client = self.live()?;
-        let namespace = (!all).then_some(self.namespace.as_str());
-        let api_of = |dialect: &'static Api| JobApi {
-            api: api(client, &resource(dialect), namespace),
-            version: manifest::api_version(dialect),
-            kind: dialect.kind,
-        };
-        Ok(stored().map(api_of).collect())
     }
 
     /// One job by NAME, TYPE/NAME or @last.

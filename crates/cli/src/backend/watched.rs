@@ -1,48 +1,25 @@
 //! Objects of a cluster, or runs on this machine, kept up to date without asking again and again: a watch of the
-//! API, or of the directory of runs. Decides what happens when a watch ends, when the API server is away, and when
-//! its user may not read what is watched. Must not know who looks at the objects.
+//! API, or of the directory of runs. Decides what is news, and what is said when something keeps the objects from being up
+//! to date. Must not know who looks at them.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use contract::labels::JOB_UID_LABEL;
-use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::api::ApiResource;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Backend, Source, WATCH_SECS, api, explain, resource, stored};
-use crate::manifest;
+use super::following::{Change, Target, follow};
+use super::{Backend, Source, api, explain, resource, stored};
+use crate::manifest::{self, Api};
 use crate::state;
 use crate::state::changes::Changes;
 use crate::view::JobView;
-
-/// Pauses after a failure double from the first to the last of these.
-const RETRY_MIN: Duration = Duration::from_millis(500);
-const RETRY_MAX: Duration = Duration::from_secs(8);
-
-/// Pauses between looks for what cannot be followed.
-#[derive(Debug)]
-pub(crate) struct Pauses {
-    next: Duration,
-}
-
-impl Pauses {
-    /// The pause after a look that lasted this long. Only one that has lasted longer than the pause was a success:
-    /// who may list and not watch would otherwise list again and again without end.
-    pub(crate) fn after(&mut self, lasted: Duration) -> Duration {
-        if lasted > self.next {
-            self.next = RETRY_MIN;
-        }
-        let pause = self.next;
-        self.next = (2 * pause).min(RETRY_MAX);
-        pause
-    }
-}
 
 /// Objects by their UID, and what keeps them from being up to date.
 #[derive(Debug, Default)]
@@ -53,6 +30,32 @@ struct Known {
 }
 
 impl Known {
+    /// Takes a change over. Returns whether that is news.
+    fn hear(&mut self, change: Change, doing: &str) -> bool {
+        let uid = |object: &Value| {
+            let uid = object["metadata"]["uid"].as_str();
+            uid.unwrap_or_default().to_owned()
+        };
+        match change {
+            Change::Listed(objects) => {
+                let objects = objects.into_iter();
+                self.take(objects.map(|object| (uid(&object), object)).collect())
+            }
+            Change::Followed => self.set_trouble(None),
+            Change::Lost(error) => self.set_trouble(Some(format!("{:#}", explain(error, doing)))),
+            Change::Is(object) => {
+                self.trouble = None;
+                self.objects.insert(uid(&object), object);
+                true
+            }
+            Change::Gone(object) => {
+                self.trouble = None;
+                self.objects.remove(&uid(&object));
+                true
+            }
+        }
+    }
+
     /// Takes a list over. Returns whether that is news. What kept the objects from being followed may still do so.
     fn take(&mut self, objects: BTreeMap<String, Value>) -> bool {
         let is_news = !self.is_listed || self.objects != objects;
@@ -87,14 +90,6 @@ impl Drop for Watched {
 }
 
 impl Watched {
-    /// A watch that has lasted this long was not refused.
-    pub(crate) const SETTLED: Duration = RETRY_MIN;
-
-    /// The pauses of whoever follows something by itself.
-    pub(crate) fn pauses() -> Pauses {
-        Pauses { next: RETRY_MIN }
-    }
-
     pub(crate) fn objects(&self) -> Vec<Value> {
         locked(&self.known).objects.values().cloned().collect()
     }
@@ -114,9 +109,17 @@ impl Watched {
         known.is_listed || known.trouble.is_some()
     }
 
-    fn start(source: Target, bell: Bell) -> Self {
+    fn start(target: Target, bell: Bell) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
-        let task = tokio::spawn(keep(source, Arc::clone(&known), bell));
+        let kept = Arc::clone(&known);
+        let doing = target.doing.clone();
+        let tell = move |change| {
+            if locked(&kept).hear(change, &doing) {
+                bell.send_replace(());
+            }
+            ready(true)
+        };
+        let task = tokio::spawn(follow(target, tell));
         Self { known, task }
     }
 }
@@ -125,41 +128,37 @@ fn locked(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is watched.
-struct Target {
-    api: kube::Api<DynamicObject>,
-    labels: String,
-    fields: String,
-    /// Written into each object: a list leaves it out.
-    kind: Option<(String, &'static str)>,
-    doing: String,
-}
-
 impl Backend {
     /// The jobs of every dialect; of all namespaces when `all`.
     pub(crate) fn watch_jobs(&self, all: bool, bell: &Bell) -> Vec<Watched> {
-        let Source::Live(client) = &self.source else {
+        let Ok(targets) = self.job_targets(all) else {
             return vec![watch_records(bell.clone())];
         };
+        let targets = targets.into_iter();
+        targets
+            .map(|target| Watched::start(target, bell.clone()))
+            .collect()
+    }
+
+    /// Where the jobs of each dialect are, to be followed; of all namespaces when `all`. Runs that are recorded do not change.
+    pub(crate) fn job_targets(&self, all: bool) -> Result<Vec<Target>> {
+        let client = self.live()?;
         let namespace = (!all).then_some(self.namespace.as_str());
         let place = namespace.map_or_else(
             || "in all namespaces".to_owned(),
             |name| format!("in namespace {name}"),
         );
-        let watched = stored().map(|dialect| {
-            let target = Target {
-                api: api(client, &resource(dialect), namespace),
-                labels: String::new(),
-                fields: String::new(),
-                kind: Some((manifest::api_version(dialect), dialect.kind)),
-                doing: format!(
-                    "list and watch {}.{} {place}",
-                    dialect.plural, dialect.group
-                ),
-            };
-            Watched::start(target, bell.clone())
-        });
-        watched.collect()
+        let target = |dialect: &'static Api| Target {
+            api: api(client, &resource(dialect), namespace),
+            labels: String::new(),
+            fields: String::new(),
+            kind: Some((manifest::api_version(dialect), dialect.kind)),
+            doing: format!(
+                "list and watch {}.{} {place}",
+                dialect.plural, dialect.group
+            ),
+        };
+        Ok(stored().map(target).collect())
     }
 
     /// The pods of a job; none for a run that is recorded.
@@ -205,127 +204,6 @@ impl Backend {
     }
 }
 
-async fn keep(target: Target, known: Arc<Mutex<Known>>, bell: Bell) {
-    let mut pauses = Watched::pauses();
-    loop {
-        let began = Instant::now();
-        let error = list_and_watch(&target, &known, &bell, &mut pauses).await;
-        let trouble = match error {
-            // No such kind in this cluster, so no jobs of it.
-            kube::Error::Api(status) if status.code == 404 => Some(None),
-            // The watch was too old; a list begins anew.
-            kube::Error::Api(status) if status.code == 410 => None,
-            error => Some(Some(format!("{:#}", explain(error, &target.doing)))),
-        };
-        if trouble.is_some_and(|trouble| locked(&known).set_trouble(trouble)) {
-            bell.send_replace(());
-        }
-        // An API server that is away is not asked all the time.
-        tokio::time::sleep(pauses.after(began.elapsed())).await;
-    }
-}
-
-/// Returns why the objects can be followed no more.
-async fn list_and_watch(
-    target: &Target,
-    known: &Mutex<Known>,
-    bell: &Bell,
-    pauses: &mut Pauses,
-) -> kube::Error {
-    let params = ListParams::default()
-        .labels(&target.labels)
-        .fields(&target.fields);
-    let list = match target.api.list(&params).await {
-        Ok(list) => list,
-        Err(error) => return error,
-    };
-    let mut version = list.metadata.resource_version.unwrap_or_default();
-    let objects = list.items.into_iter();
-    let objects = objects.filter_map(|object| target.object(object));
-    if locked(known).take(objects.collect()) {
-        bell.send_replace(());
-    }
-    // A watch ends after a while; the next one goes on where it ended.
-    loop {
-        let began = Instant::now();
-        if let Err(error) = watch(target, known, bell, &mut version).await {
-            return error;
-        }
-        // A proxy may end every watch at once; nothing is missed meanwhile.
-        tokio::time::sleep(pauses.after(began.elapsed())).await;
-    }
-}
-
-async fn watch(
-    target: &Target,
-    known: &Mutex<Known>,
-    bell: &Bell,
-    version: &mut String,
-) -> Result<(), kube::Error> {
-    let params = WatchParams::default()
-        .labels(&target.labels)
-        .fields(&target.fields)
-        .timeout(WATCH_SECS);
-    let events = target.api.watch(&params, version).await?;
-    futures::pin_mut!(events);
-    let mut is_settled = locked(known).trouble.is_none();
-    loop {
-        let event = match is_settled {
-            true => Ok(events.try_next().await),
-            false => tokio::time::timeout(Watched::SETTLED, events.try_next()).await,
-        };
-        let event = match event {
-            Ok(event) => event?,
-            // Nobody refuses the watch, so what is known is what there is.
-            Err(_) => {
-                is_settled = true;
-                if locked(known).set_trouble(None) {
-                    bell.send_replace(());
-                }
-                continue;
-            }
-        };
-        let Some(event) = event else {
-            return Ok(());
-        };
-        match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                if let Some(newer) = &object.metadata.resource_version {
-                    version.clone_from(newer);
-                }
-                if let Some((uid, object)) = target.object(object) {
-                    locked(known).objects.insert(uid, object);
-                }
-            }
-            WatchEvent::Deleted(object) => {
-                if let Some(newer) = &object.metadata.resource_version {
-                    version.clone_from(newer);
-                }
-                let uid = object.metadata.uid.unwrap_or_default();
-                locked(known).objects.remove(&uid);
-            }
-            WatchEvent::Bookmark(mark) => {
-                *version = mark.metadata.resource_version;
-                continue;
-            }
-            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
-        }
-        bell.send_replace(());
-    }
-}
-
-impl Target {
-    fn object(&self, object: DynamicObject) -> Option<(String, Value)> {
-        let uid = object.metadata.uid.clone()?;
-        let mut object = serde_json::to_value(object).ok()?;
-        if let Some((version, kind)) = &self.kind {
-            object["apiVersion"] = version.as_str().into();
-            object["kind"] = (*kind).into();
-        }
-        Some((uid, object))
-    }
-}
-
 /// The runs on this machine. Those before today are jobs like any other.
 fn watch_records(bell: Bell) -> Watched {
     let known = Arc::new(Mutex::new(Known::default()));
@@ -362,17 +240,6 @@ async fn keep_records(known: &Mutex<Known>, bell: &Bell) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_grow_until_something_has_lasted_longer_than_the_pause() {
-        let mut pauses = Watched::pauses();
-        let short: Vec<Duration> = (0..6).map(|_| pauses.after(Duration::ZERO)).collect();
-        let expected = [500, 1000, 2000, 4000, 8000, 8000];
-        assert_eq!(short, expected.map(Duration::from_millis));
-        assert_eq!(pauses.after(RETRY_MAX), RETRY_MAX);
-        assert_eq!(pauses.after(Duration::from_secs(240)), RETRY_MIN);
-        assert_eq!(pauses.after(Duration::ZERO), 2 * RETRY_MIN);
-    }
 
     #[test]
     fn what_stays_the_same_is_no_news() {

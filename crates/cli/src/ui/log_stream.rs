@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Gone, Messages};
 use super::{Ui, jobs_page};
-use crate::backend::{Backend, Watched};
+use crate::backend::{Backend, Pauses};
 use crate::rank_mark;
 use crate::report::tail;
 use crate::state::changes::Changes;
@@ -27,6 +27,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const TRIES_MAX: u32 = 5;
 /// Of a place in a log, the bits that count lines; the others tell the pod.
 const LINE_BITS: u32 = 40;
+/// Changes of a job come in crowds, of which one look sees all.
+const CROWD: Duration = Duration::from_millis(500);
 
 /// Whose lines.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -138,7 +140,7 @@ enum Next {
 impl Reader {
     /// Says why there are no more lines.
     async fn until_the_end(&mut self, ui: &Ui, uid: &str) -> Result<String, Gone> {
-        let mut pauses = Watched::pauses();
+        let mut pauses = Pauses::default();
         loop {
             let began = Instant::now();
             let Some(job) = ui.found(uid).await else {
@@ -297,8 +299,7 @@ async fn wait(ui: &Ui, backend: &Backend, job: &Value, changes: Option<Changes>)
                 return;
             }
         }
-        // Changes of a job come in crowds.
-        tokio::time::sleep(Watched::SETTLED).await;
+        tokio::time::sleep(CROWD).await;
     };
     let written = async {
         match &changes {

@@ -1,6 +1,5 @@
 //! `muster get`: jobs of every dialect in one table, with the message of their status.
 
-mod changes;
 mod live;
 
 use anyhow::Result;

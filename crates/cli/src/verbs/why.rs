@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::follow;
 use crate::manifest::typed_name;
 use crate::view::{JobView, PodView, workers};
-use crate::{attempt, manifest, out, table, verdict};
+use crate::{attempt, manifest, out, verdict};
 
 /// More workers than this are counted, not listed.
 const LISTED_MAX: usize = 8;
@@ -30,50 +30,35 @@ pub(crate) async fn run(global: &Global, args: &WhyArgs) -> Result<u8> {
     }
     let pods = backend.pods(job).await?;
     let address = backend.address(job.name());
+    let sentence = verdict::sentence(job, &pods, Timestamp::now());
     let text = match job.phase() {
         "Failed" => {
             let last = follow::last_lines(&backend, &pods).await;
             verdict::failure(job, &address, &pods, &last)
         }
-        "Succeeded" => {
-            let recovery = verdict::recovery_words(&pods);
-            format!("{} succeeded{}{recovery}.\n", job.name(), took(job))
-        }
+        "Succeeded" => format!("{sentence}.\n"),
         "Running" => {
             let attempt = attempt::running(&backend, job, &pods).await;
             let attempt = attempt.map(|attempt| format!("This is {attempt}\n"));
-            format!(
-                "{} has been RUNNING for {}: {} workers are ready.\n{}",
-                job.name(),
-                table::since(job.time("startTime"), Timestamp::now()),
-                job.word("ready"),
-                attempt.unwrap_or_default()
-            )
+            format!("{sentence}.\n{}", attempt.unwrap_or_default())
         }
-        _ => waiting(job, &address, &pods),
+        _ => waiting(job, &sentence, &address, &pods),
     };
     out::data(&text);
     Ok(0)
 }
 
-fn took(job: JobView<'_>) -> String {
-    job.seconds()
-        .map_or_else(String::new, |secs| format!(" in {}", table::run_time(secs)))
-}
-
-fn waiting(job: JobView<'_>, address: &str, pods: &[Value]) -> String {
-    let name = job.name();
-    let age = table::since(job.created(), Timestamp::now());
+fn waiting(job: JobView<'_>, sentence: &str, address: &str, pods: &[Value]) -> String {
     if job.phase().is_empty() {
         return format!(
-            "{name} was created {age} ago, and no operator has reconciled it yet.\n  do       check \
-             that muster-operator runs: kubectl get pods -A -l 'app.kubernetes.io/name in (muster,mpi-operator)'\n"
+            "{sentence}.\n  do       check that muster-operator runs: \
+             kubectl get pods -A -l 'app.kubernetes.io/name in (muster,mpi-operator)'\n"
         );
     }
     if job.phase() == "Suspended" {
-        return suspended(job);
+        return suspended(job, sentence);
     }
-    let mut text = format!("{name} has been WAITING for {age}: {}\n", sentence(job));
+    let mut text = format!("{sentence}\n");
     let late: Vec<PodView<'_>> = workers(pods)
         .into_iter()
         .filter(|pod| !pod.is_ready())
@@ -109,11 +94,8 @@ fn waiting(job: JobView<'_>, address: &str, pods: &[Value]) -> String {
     text
 }
 
-fn suspended(job: JobView<'_>) -> String {
-    let mut text = format!(
-        "{} is SUSPENDED: it has no pods until it is resumed.\n",
-        job.name()
-    );
+fn suspended(job: JobView<'_>, sentence: &str) -> String {
+    let mut text = format!("{sentence}.\n");
     let field = manifest::dialect(job.0).and_then(|dialect| dialect.suspend_field);
     if let Some(field) = field {
         let patch = field
@@ -126,14 +108,6 @@ fn suspended(job: JobView<'_>) -> String {
         );
     }
     text
-}
-
-fn sentence(job: JobView<'_>) -> String {
-    match (job.word("message"), job.word("reason")) {
-        ("", "") => format!("{} workers are ready.", job.word("ready")),
-        ("", reason) => reason.to_owned(),
-        (message, _) => message.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -153,7 +127,7 @@ mod tests {
                 "metadata": {"name": "pi"},
                 "status": {"muster": {"phase": "Pending", "reason": reason, "message": "so it is"}},
             });
-            let text = waiting(JobView(&job), "pi --namespace lab", &[]);
+            let text = waiting(JobView(&job), "pi waits", "pi --namespace lab", &[]);
             assert!(text.contains(prospect), "{text}");
             let command = "           muster describe pi --namespace lab\n";
             assert_eq!(text.ends_with(command), has_advice, "{text}");

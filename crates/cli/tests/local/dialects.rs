@@ -113,7 +113,7 @@ fn jobs_of_all_dialects_are_listed_explained_and_cancelled() {
         up.ok(&["wait", &name, phase, "--timeout=60s"]);
         let why = up.world.run(&["why", "--local", &name]);
         assert!(
-            why.stdout.contains("is SUSPENDED"),
+            why.stdout.contains("is suspended"),
             "{kind}: {}",
             why.stdout
         );

@@ -111,7 +111,7 @@ fn a_suspended_job_is_resumed_and_the_same_verbs_work() {
     ]);
     assert_eq!(up.ok(&["get", "pods"]), "");
     let why = up.world.run(&["why", "--local", "hello"]);
-    assert!(why.stdout.contains("SUSPENDED"), "{}", why.stdout);
+    assert!(why.stdout.contains("is suspended"), "{}", why.stdout);
     let resume = r#"{"spec":{"runPolicy":{"suspend":false}}}"#;
     up.ok(&[
         "patch", "mpijob", "hello", "--type", "merge", "--patch", resume,

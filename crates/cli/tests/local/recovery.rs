@@ -119,7 +119,7 @@ while [ ! -e go ]; do sleep 0.1; done";
     assert_eq!(world.run(&["up"]).code, 0);
     assert_eq!(world.run(&["submit", "--local", &file]).code, 0);
     let why = || world.run(&["why", "--local", "hello"]).stdout;
-    until("it runs", || why().contains("RUNNING"));
+    until("it runs", || why().contains("has been running"));
     until("both ranks run", || world.directory.join("up-1-1").exists());
     assert!(!why().contains("attempt"), "{}", why());
     world.file("die", "");

@@ -1,5 +1,5 @@
 //! `muster get --watch`: a table that stays up to date on a terminal, or a line for each change. Decides what is
-//! drawn and when; [`super::changes`] knows the cluster.
+//! drawn and when. Must not know how jobs are followed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,10 +11,9 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::changes::{Change, Wanted, follow};
 use super::{Columns, heads, row};
 use crate::args::GetArgs;
-use crate::backend::Backend;
+use crate::backend::{Backend, Change, Target, follow};
 use crate::exit;
 use crate::manifest::typed_name;
 use crate::view::JobView;
@@ -40,8 +39,8 @@ impl Board {
     fn take(&mut self, place: usize, change: Change) -> Vec<(Value, bool)> {
         let mut news = Vec::new();
         match change {
-            Change::Lost(why) => {
-                self.answered.insert(place, Some(why));
+            Change::Lost(error) => {
+                self.answered.insert(place, Some(reason(&error)));
                 return news;
             }
             Change::Followed => {}
@@ -92,24 +91,41 @@ fn is_of(job: &Value, version: &str, kind: &str) -> bool {
     job["apiVersion"] == version && job["kind"] == kind
 }
 
+/// The same words for all APIs, so that one outage is one sentence.
+fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Shows jobs until Ctrl-C.
 pub(super) async fn run(backend: &Backend, args: &GetArgs, columns: Columns) -> Result<u8> {
-    let mut apis = backend.job_apis(args.all_namespaces)?;
-    let mut name = String::new();
+    let mut targets = backend.job_targets(args.all_namespaces)?;
+    for target in &mut targets {
+        target.labels.clone_from(&args.selector);
+    }
     if let Some(called) = &args.name {
         // It must exist, and one of two of the same name must be meant.
         let job = backend.job(called).await?;
-        apis.retain(|api| is_of(&job, &api.version, api.kind));
-        JobView(&job).name().clone_into(&mut name);
+        let has_job = |target: &Target| {
+            let kind = target.kind.as_ref();
+            kind.is_some_and(|(version, kind)| is_of(&job, version, kind))
+        };
+        targets.retain(has_job);
+        for target in &mut targets {
+            target.fields = format!("metadata.name={}", JobView(&job).name());
+        }
     }
-    let wanted = Wanted {
-        labels: args.selector.clone(),
-        name,
-    };
-    let count = apis.len();
+    let count = targets.len();
     let (sender, mut changes) = mpsc::channel(CHANGES_MAX);
-    for (place, api) in apis.into_iter().enumerate() {
-        tokio::spawn(follow(place, api, wanted.clone(), sender.clone()));
+    for (place, target) in targets.into_iter().enumerate() {
+        let sender = sender.clone();
+        let tell = move |change| {
+            let sender = sender.clone();
+            async move { sender.send((place, change)).await.is_ok() }
+        };
+        tokio::spawn(follow(target, tell));
     }
     drop(sender);
     let mut view = match terminal::size() {

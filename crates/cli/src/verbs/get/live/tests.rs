@@ -55,7 +55,7 @@ fn an_api_server_that_goes_away_and_returns_is_told_once_each() {
     let both = || Change::Listed(vec![job("pi", "Running"), job("old", "Running")]);
     let news = board.take(0, both());
     lines.text(&board, &news, PLAIN, now(0));
-    let lost = || Change::Lost("connection refused".to_owned());
+    let lost = || Change::Lost(kube::Error::Service("connection refused".into()));
     let news = board.take(0, lost());
     let (text, note) = lines.text(&board, &news, PLAIN, now(1));
     assert_eq!(text, "", "what is known stays");
