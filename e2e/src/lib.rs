@@ -15,6 +15,7 @@ pub mod jobs;
 pub mod limited_operator;
 pub mod memory_group;
 pub mod operator;
+mod ports;
 pub mod raw_tls;
 pub mod relay;
 pub mod scraper;

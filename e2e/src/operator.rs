@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, collection};
 use crate::memory_group::MemoryGroup;
-use crate::{Cluster, wait_for};
+use crate::{Cluster, ports, wait_for};
 
 /// A cold start on a busy machine with two processors.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -229,7 +229,7 @@ impl Operator {
         );
         let log = cluster.state.join(log);
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let [health_port, metrics_port, guarded_port] = free_ports()?;
+        let [health_port, metrics_port, guarded_port] = ports::free()?;
         // Jobs of a test are in the namespace of its operator.
         let mut flags = settings.flags.iter();
         let is_chosen = flags.any(|flag| flag.starts_with(ALLOW_JOBS_HERE));
@@ -412,17 +412,6 @@ fn kill(child: &mut Child) {
     // It may have ended already, which is as good.
     drop(child.kill());
     drop(child.wait());
-}
-
-/// All are open at once while they are picked, so that they differ.
-pub(crate) fn free_ports() -> Result<[u16; 3]> {
-    let open = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let open = [open()?, open()?, open()?];
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(&open) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 fn ask(port: u16, path: &str) -> Result<(u16, String)> {

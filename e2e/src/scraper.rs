@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::api::{Api, collection};
-use crate::operator::{free_ports, repository};
-use crate::{Cluster, wait_for};
+use crate::operator::repository;
+use crate::{Cluster, ports, wait_for};
 
 /// Where Prometheus looks for its token in a pod.
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -101,7 +101,7 @@ pub struct Prometheus {
 impl Prometheus {
     /// Reads the operator at this port with the shipped configuration and the shipped alerts.
     pub fn start(cluster: &Cluster, operator: u16, token: &str) -> Result<Self> {
-        let [port, _, _] = free_ports()?;
+        let [port] = ports::free()?;
         let directory = cluster.state.join(format!("prometheus-{port}"));
         fs::create_dir_all(&directory)?;
         let file = |name: &str, text: &str| -> Result<PathBuf> {

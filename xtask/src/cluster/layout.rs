@@ -196,15 +196,13 @@ impl Node {
     }
 }
 
-/// All are open at once while they are picked, so that they differ.
-fn free_ports() -> std::io::Result<[u16; 3]> {
-    let open = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listeners = [open()?, open()?, open()?];
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
+/// Below the range in which the kernel finds ports for connections: one of those could take a port before its server
+/// listens. Clusters that start at the same time begin to look at different places.
+fn free_ports() -> Option<[u16; 3]> {
+    let offset = u16::try_from(std::process::id() % 9_000).ok()?;
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let mut ports = (10_000 + offset..20_000).filter(is_free);
+    Some([ports.next()?, ports.next()?, ports.next()?])
 }
 
 #[cfg(test)]
