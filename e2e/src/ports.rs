@@ -43,7 +43,10 @@ mod tests {
         let [a, b] = free().unwrap();
         let [c] = free().unwrap();
         assert!(a != b && b != c && a != c, "{a} {b} {c}");
-        assert!(first >= FIRST + COUNT, "connections get ports from {first} on");
+        assert!(
+            first >= FIRST + COUNT,
+            "connections get ports from {first} on"
+        );
     }
 
     #[test]
