@@ -3,8 +3,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 
 /// Longer than a page needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A browser that is asked to close needs less.
+const CLOSES: Duration = Duration::from_secs(10);
 /// How often a page is asked whether something holds.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -22,6 +25,7 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: String,
     number: u64,
+    temporary: PathBuf,
     /// What the browser told without being asked.
     pub(crate) told: Vec<Value>,
 }
@@ -40,6 +44,7 @@ impl Browser {
         );
         let place = directory.join("chromium");
         std::fs::create_dir_all(&place).unwrap();
+        let temporary = short_directory();
         let pipes = [place.join("in"), place.join("out")];
         let made = Command::new("mkfifo").args(&pipes).status().unwrap();
         assert!(made.success(), "mkfifo failed");
@@ -64,6 +69,7 @@ impl Browser {
                 place.join("profile").display()
             ))
             .env("HOME", &place)
+            .env("TMPDIR", &temporary)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(place.join("stderr")).unwrap())
@@ -77,6 +83,7 @@ impl Browser {
             from,
             session: String::new(),
             number: 0,
+            temporary,
             told: Vec::new(),
         };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
@@ -100,9 +107,7 @@ impl Browser {
         if !self.session.is_empty() {
             message["sessionId"] = self.session.as_str().into();
         }
-        let mut bytes = message.to_string().into_bytes();
-        bytes.push(0);
-        self.to.write_all(&bytes).unwrap();
+        self.send(&message).unwrap();
         loop {
             let answer = self.from.recv_timeout(PATIENCE);
             let answer = answer.unwrap_or_else(|_| panic!("the browser did not answer {method}"));
@@ -112,6 +117,12 @@ impl Browser {
             }
             self.told.push(answer);
         }
+    }
+
+    fn send(&mut self, message: &Value) -> std::io::Result<()> {
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.to.write_all(&bytes)
     }
 
     /// Opens a page, and waits until it is there. Says how long that took.
@@ -239,9 +250,27 @@ fn answers(pipe: File) -> Receiver<Value> {
     receiver
 }
 
+/// Of its own: a browser leaves files when it is killed. In the place for temporary files, because the names of sockets
+/// must be short.
+fn short_directory() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("chromium-{}-{count}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir(&directory).unwrap();
+    directory
+}
+
 impl Drop for Browser {
     fn drop(&mut self) {
+        // Its processes end in order. One that is killed leaves some, which still write.
+        let _ = self.send(&json!({"id": 0, "method": "Browser.close"}));
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < CLOSES {
+            std::thread::sleep(LOOK);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.temporary);
     }
 }
