@@ -57,6 +57,7 @@ fn check(tree: &Tree) -> Result<()> {
         words::check(tree),
         words::check_phrases(tree),
         links::check(tree),
+        links::check_index(tree),
         dependencies::check(tree, &closures),
         supply::check(tree, &packages),
         cycles::check(&sources),

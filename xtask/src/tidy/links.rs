@@ -1,5 +1,5 @@
-//! Links between our own files lead somewhere. Decides what counts as a link: Markdown links to a
-//! path, and documents named by path in a comment. Addresses on the web are not looked at.
+//! Links between our own files lead somewhere, and one leads to each page. Decides what counts as a link: Markdown
+//! links to a path, and documents named by path in a comment. Addresses on the web are not looked at.
 
 use super::Violation;
 use super::tree::{File, Tree};
@@ -21,6 +21,38 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// The list of all pages, and the folder that it lists by itself.
+const INDEX: &str = "docs/README.md";
+const DECISIONS: &str = "docs/decisions/";
+
+/// Pages of `docs/` that their list does not have: nobody finds them.
+pub(super) fn check_index(tree: &Tree) -> Vec<Violation> {
+    let Some(index) = tree.files.iter().find(|file| file.path == INDEX) else {
+        return Vec::new();
+    };
+    let targets = markdown_targets(&index.text).into_iter();
+    let listed: Vec<_> = targets
+        .filter_map(|(_, target)| normal(&format!("docs/{target}")))
+        .collect();
+    let is_page = |file: &&File| {
+        file.path.starts_with("docs/")
+            && file.extension() == "md"
+            && file.path != INDEX
+            && !file.path.starts_with(DECISIONS)
+    };
+    let missing = tree.files.iter().filter(is_page);
+    missing
+        .filter(|page| !listed.contains(&page.path))
+        .map(|page| {
+            Violation::new(
+                &page.path,
+                1,
+                format!("no line of {INDEX} leads here: add one"),
+            )
+        })
+        .collect()
 }
 
 /// Link targets of a document, without those inside code.
@@ -153,6 +185,26 @@ mod tests {
     fn a_link_that_leads_somewhere_is_not_found() {
         let live = "[a](../ARCHITECTURE.md#invariants) [b](decisions/0001-pure.md) [c](decisions/)";
         assert!(violations("docs/a.md", live).is_empty());
+    }
+
+    #[test]
+    fn a_page_that_no_line_leads_to_is_found() {
+        let files = [
+            (
+                "docs/README.md",
+                "- [a](how-to/a.md) and [up](../README.md)\n",
+            ),
+            ("docs/how-to/a.md", "[b](b.md)\n"),
+            ("docs/how-to/b.md", ""),
+            ("docs/decisions/0001-pure.md", ""),
+            ("examples/README.md", ""),
+        ];
+        let found: Vec<_> = check_index(&Tree::of(&files))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let expected = "docs/how-to/b.md:1: no line of docs/README.md leads here: add one";
+        assert_eq!(found, [expected]);
     }
 
     #[test]
