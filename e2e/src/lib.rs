@@ -11,6 +11,7 @@ pub mod cluster_fixture;
 pub mod fake_kubelet;
 pub mod figures;
 pub mod flyte;
+pub mod installation;
 pub mod jobs;
 pub mod limited_operator;
 pub mod memory_group;

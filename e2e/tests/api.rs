@@ -21,6 +21,7 @@ mod api {
     mod milestones;
     mod network_policy;
     mod openmpi;
+    mod overlays;
     mod own_namespace;
     mod peer_defects;
     mod prometheus;

@@ -11,6 +11,7 @@ use e2e::cluster_fixture::deployed::{self, AGENT_IMAGE, IMAGE, KINDS, SELECTOR};
 use e2e::cluster_fixture::pi::{Mpi, User, held_pi};
 use e2e::cluster_fixture::{ClusterFixture, PATIENCE, repository};
 use e2e::flyte::program;
+use e2e::installation::assert_sound;
 use e2e::operator::RIGHTS_FOR_BDAP;
 use e2e::operator::{objects, shipped};
 use e2e::{Cluster, wait_for};
@@ -230,23 +231,77 @@ fn whoever_reads_metrics_with_tls_has_a_role_whoever_makes_the_roles_of_people()
     })
 }
 
+/// What the chart makes of these values.
+fn rendered(fixture: &ClusterFixture, helm: &Helm, values: &str) -> Result<Vec<Value>> {
+    let words = ["template", RELEASE, CHART, "--namespace", NAMESPACE];
+    let text = helm.run(&[&words[..], &["--set", values]].concat())?;
+    let file = std::env::temp_dir().join(format!("{}.yaml", fixture.namespace));
+    fs::write(&file, text)?;
+    let objects = objects(&fixture.cluster, &["-f", &file.to_string_lossy()]);
+    fs::remove_file(&file)?;
+    objects
+}
+
+#[test]
+fn whatever_is_set_the_objects_of_a_release_fit_together() -> Result<()> {
+    with_cluster("helm-values", |fixture| {
+        let helm = Helm::new(fixture);
+        for (values, v1_is_served) in [
+            ("userRoles=true", Some(true)),
+            ("crds.bdap=true,crds.t9k=true,replicas=3", Some(true)),
+            ("crds.kubeflowV1=false", Some(false)),
+            // As with the values of a chart that did not have this one yet.
+            ("crds.kubeflowV1=null", Some(true)),
+            ("watchNamespace=team-a,crds.install=false", None),
+            ("name=mpi-operator,metrics.plain=true", Some(true)),
+            (
+                "metrics.certificateSecret=tls,images.pullSecrets={one}",
+                Some(true),
+            ),
+        ] {
+            let objects = rendered(fixture, &helm, values)?;
+            let sound = assert_sound(&objects, values.contains("bdap"));
+            sound.with_context(|| values.to_owned())?;
+            let crd = |object: &&Value| object["metadata"]["name"] == "mpijobs.kubeflow.org";
+            let versions = objects.iter().find(crd).map(|crd| &crd["spec"]["versions"]);
+            let versions = versions.and_then(Value::as_array).into_iter().flatten();
+            let mut v1 = versions.filter(|version| version["name"] == "v1");
+            let served = v1.next().map(|version| version["served"] == true);
+            ensure!(served == v1_is_served, "{values}: v1 is served: {served:?}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_value_that_does_not_exist_or_cannot_be_is_refused_by_name() -> Result<()> {
+    with_cluster("helm-schema", |fixture| {
+        let helm = Helm::new(fixture);
+        for (values, named) in [
+            ("replica=1", "replica"),
+            ("crds.t9=true", "t9"),
+            ("replicas=many", "replicas"),
+            ("defaultTransport=RSH", "defaultTransport"),
+            ("images.operator=", "operator"),
+            ("watchNamespace=muster-system", "watchNamespace"),
+        ] {
+            let refused = rendered(fixture, &helm, values).err();
+            let refused = refused.with_context(|| format!("{values} is taken"))?;
+            let refused = format!("{refused:#}");
+            let (_, said) = refused.split_once("Error: ").context("not by Helm")?;
+            ensure!(said.contains(named), "{values}: {refused}");
+        }
+        Ok(())
+    })
+}
+
 #[test]
 fn the_chart_renders_what_the_one_file_installs() -> Result<()> {
     with_cluster_alone("helm-same", |fixture| {
         let helm = Helm::new(fixture);
         helm.run(&["lint", "--strict", CHART])?;
-        let rendered = helm.run(&[
-            "template",
-            RELEASE,
-            CHART,
-            "--set",
-            "crds.bdap=true,crds.t9k=true",
-        ])?;
-        let file = std::env::temp_dir().join(format!("{}.yaml", fixture.namespace));
-        fs::write(&file, rendered)?;
-        let ours = objects(&fixture.cluster, &["-f", &file.to_string_lossy()]);
-        fs::remove_file(&file)?;
-        let (ours, theirs) = (ours?, shipped(&fixture.cluster)?);
+        let ours = rendered(fixture, &helm, "crds.bdap=true,crds.t9k=true")?;
+        let theirs = shipped(&fixture.cluster)?;
         let rules = |objects: &[Value]| -> Vec<Value> {
             let roles = objects
                 .iter()
@@ -277,6 +332,13 @@ fn the_chart_renders_what_the_one_file_installs() -> Result<()> {
             pod(&ours)?,
             pod(&theirs)?
         );
+        let spec = |objects: &[Value], kind: &str| -> Result<Value> {
+            let mut found = objects.iter().filter(|object| object["kind"] == kind);
+            Ok(found.next().with_context(|| format!("no {kind}"))?["spec"].clone())
+        };
+        for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
+            ensure!(spec(&ours, kind)? == spec(&theirs, kind)?, "{kind} differs");
+        }
         for crd in theirs
             .iter()
             .filter(|o| o["kind"] == "CustomResourceDefinition")
