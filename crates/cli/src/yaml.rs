@@ -6,7 +6,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Location, Spanned};
+
+/// How much aliases may repeat, in values. Nobody writes so many jobs by alias, and a few lines can ask for billions.
+const REPEATED_MAX: usize = 20_000;
 
 /// A place in a text; lines and columns count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +104,7 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Document>, Malformed> {
         // `defaultMode: 0644` is octal.
         legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPEATED_MAX },
     };
     let nodes: Vec<Spanned<Node>> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(malformed)?;
@@ -125,12 +130,35 @@ pub(crate) fn text(value: &Value) -> String {
 fn malformed(error: serde_saphyr::Error) -> Malformed {
     let mark = error.location().map(|location| mark(&location));
     let message = error.without_snippet().to_string();
-    // The place is shown beside the text; the library repeats it at the end.
-    let message = match message.find(" at line ") {
-        Some(cut) if cut > 0 => message[..cut].to_owned(),
-        _ => message,
+    let message = match (own_words(&error), message.find(" at line ")) {
+        (Some(words), _) => words.to_owned(),
+        // The place is shown beside the text; the library repeats it at the end.
+        (None, Some(cut)) if cut > 0 => message[..cut].to_owned(),
+        (None, _) => message,
     };
     Malformed { message, mark }
+}
+
+/// What the library says in words for those who call it.
+fn own_words(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::NullIntoString { .. } => {
+            Some("a key is null; in quotes, \"null\" and \"~\" are words")
+        }
+        Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::Budget {
+            breach: BudgetBreach::AliasAnchorRatio { .. } | BudgetBreach::Aliases { .. },
+            ..
+        } => Some("its aliases (*NAME) repeat more than muster reads"),
+        Error::Budget {
+            breach: BudgetBreach::Depth { .. },
+            ..
+        } => Some("it is nested more deeply than muster reads"),
+        Error::Budget { .. } => Some("it has more values than muster reads from one file"),
+        Error::AliasError { error, .. } | Error::WithSnippet { error, .. } => own_words(error),
+        _ => None,
+    }
 }
 
 fn mark(location: &Location) -> Mark {
@@ -308,6 +336,39 @@ mod tests {
         let error = documents("a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
         assert!(error.mark.is_some_and(|mark| mark.line >= 2), "{error:?}");
         assert!(!error.message.contains(" at line "), "{error:?}");
+    }
+
+    #[test]
+    fn m12_what_the_library_does_not_read_is_said_in_words_for_users() {
+        let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for (before, name) in "abcdefgh".chars().zip("bcdefghi".chars()) {
+            let nine = vec![format!("*{before}"); 9].join(", ");
+            bomb += &format!("{name}: &{name} [{nine}]\n");
+        }
+        let deep = format!("a: {}{}", "[".repeat(100), "]".repeat(100));
+        // A test has less stack than a program, and 64 levels without optimisation need more.
+        let read = |text: String| {
+            let reader = std::thread::Builder::new().stack_size(8 << 20);
+            reader
+                .spawn(move || documents(&text).unwrap_err())
+                .unwrap()
+                .join()
+                .unwrap()
+        };
+        let many = format!("a: [{}1]", "1, ".repeat(300_000));
+        for (text, words) in [
+            ("a: {~: 1}\n".to_owned(), "a key is null"),
+            (bomb, "aliases (*NAME) repeat"),
+            (deep, "nested more deeply"),
+            (many, "more values"),
+        ] {
+            let error = read(text);
+            assert!(error.message.contains(words), "{words}: {error:?}");
+            assert!(error.mark.is_some(), "{error:?}");
+        }
+        // As much as people write.
+        let few = "a: &a {name: x}\nb: [*a, *a]\nc: {<<: *a}\n";
+        assert_eq!(documents(few).unwrap()[0].value["b"][1]["name"], "x");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Warns where a job will run otherwise than its author seems to think: a policy that another one overrides, workers
-//! that nobody can log in to, a mount of nothing, accelerators without ranks. Says nothing about what it cannot know.
+//! that nobody can log in to, a mount of nothing, accelerators without ranks, a loop that waits for what is there.
+//! Says nothing about what it cannot know.
 
 use contract::files::{CONFIG_VOLUME, SSH_VOLUME};
 use dialects::worker_slots::{Basis, WorkerSlots};
@@ -13,6 +14,11 @@ use crate::yaml::{Document, escaped};
 const REPLICAS: &str = "/spec/mpiReplicaSpecs";
 /// Programs that are certainly no sshd.
 const IDLERS: [&str; 5] = ["sleep", "tail", "cat", "python", "python3"];
+/// What begins a loop without an end of its own, and what asks for a host in one.
+const LOOPS: [&str; 2] = ["until", "while"];
+const HOST_TESTS: [&str; 6] = ["ssh", "nslookup", "getent", "ping", "mpirun", "mpiexec"];
+/// Whoever reads it in such a loop goes through the workers.
+const HOST_LIST: &str = "/etc/mpi/hostfile";
 /// Volumes that muster adds.
 const OUR_VOLUMES: [&str; 2] = [CONFIG_VOLUME, SSH_VOLUME];
 
@@ -35,6 +41,9 @@ pub(super) fn check(document: &Document, job: &Job) -> Vec<Finding> {
         findings.extend(foreign_home(document));
     }
     findings.extend(slots(document));
+    if has_gate(job) {
+        findings.extend(needless_wait(document));
+    }
     findings
 }
 
@@ -176,6 +185,47 @@ fn foreign_home(document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
+/// A loop in the launcher that waits for the workers: it begins when all of them have answered.
+fn needless_wait(document: &Document) -> Option<Finding> {
+    let container_words = |container: String| {
+        ["command", "args"].into_iter().flat_map(move |list| {
+            let list = format!("{container}/{list}");
+            let words = document.value.pointer(&list).and_then(Value::as_array);
+            let count = words.map_or(0, Vec::len);
+            (0..count).map(move |index| format!("{list}/{index}"))
+        })
+    };
+    let containers = containers(document, "Launcher").into_iter();
+    let mut words = containers.flat_map(container_words);
+    let at = words.find(|at| is_wait(text_at(&document.value, at)))?;
+    let message = "the launcher waits for its workers in a loop".to_owned();
+    let mut finding = warning("NeedlessWait", message, document, &at);
+    finding.advice = "remove the loop: muster starts the launcher's program when all workers answer, and says which \
+                      do not"
+        .to_owned();
+    Some(finding)
+}
+
+/// Whether a script asks again and again for its hosts.
+fn is_wait(script: &str) -> bool {
+    let lines: Vec<&str> = script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let words = lines.join("\n");
+    let words = words.split(|char: char| char.is_whitespace() || ";()'\"`".contains(char));
+    let words: Vec<&str> = words.collect();
+    let Some(begin) = words.iter().position(|word| LOOPS.contains(word)) else {
+        return false;
+    };
+    let looped = &words[begin..];
+    let end = looped.iter().position(|word| *word == "done");
+    let looped = &looped[..end.unwrap_or(looped.len())];
+    let asks = looped.iter().any(|word| HOST_TESTS.contains(word));
+    (asks && looped.contains(&"sleep")) || looped.contains(&HOST_LIST)
+}
+
 /// Another number of ranks than a worker seems to have room for. One is a choice that many make.
 fn slots(document: &Document) -> Option<Finding> {
     let object = &document.value;
@@ -237,6 +287,18 @@ fn worker_container(object: &Value) -> Option<String> {
             .position(|container| container["name"] == name)?,
     };
     Some(format!("{containers}/{index}"))
+}
+
+/// Whether the launcher's program starts when all workers answer.
+fn has_gate(job: &Job) -> bool {
+    let Workers::Pods(pods) = &job.workers else {
+        return false;
+    };
+    let login = match &pods.access {
+        Access::SiteDefault(login) | Access::Ssh(login) | Access::Agent(login, _) => login,
+        Access::Provided(_) => return false,
+    };
+    login.gate && job.worker_count() > 0 && !job.elastic
 }
 
 fn is_by_ssh(job: &Job) -> bool {

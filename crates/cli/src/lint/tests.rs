@@ -463,6 +463,33 @@ fn m09_a_job_that_runs_otherwise_than_written_is_a_warning() {
 }
 
 #[test]
+fn m09_a_loop_that_waits_for_workers_is_a_warning() {
+    let hosts = "while ! (for h in $(cat /etc/mpi/hostfile); do ssh $h true || exit 1; done); do sleep 1; done";
+    for script in [
+        "until ssh pi-worker-0 hostname; do sleep 1; done; mpirun -np 4 pi",
+        "until getent hosts pi-worker-1; do sleep 5; done; mpirun -np 4 pi",
+        hosts,
+    ] {
+        let text = launched(&format!("[sh, -c, \"{script}\"]"));
+        assert_eq!(reasons(&text), ["NeedlessWait"], "{script}");
+        assert!(!has_errors(&check(&manifest(&text))), "the job runs");
+        for gateless in ["gate: 'Off'", "elastic: true"] {
+            let muster = format!("  muster: {{{gateless}}}\n  slotsPerWorker");
+            let text = text.replace("  slotsPerWorker", &muster);
+            assert_eq!(reasons(&text), [""; 0], "{gateless}");
+        }
+    }
+    for harmless in [
+        "while read line; do echo $line; done; mpirun -np 4 pi",
+        "until test -e /data/ready; do sleep 1; done; mpirun -np 4 pi",
+        "# until ssh pi-worker-0 hostname; do sleep 1; done",
+    ] {
+        let text = launched(&format!("[sh, -c, \"{harmless}\"]"));
+        assert_eq!(reasons(&text), [""; 0], "{harmless}");
+    }
+}
+
+#[test]
 fn slots_that_no_worker_has_room_for_are_a_warning() {
     let worker = "          - name: worker\n            image: img\n";
     let with = |limits: &str| {
