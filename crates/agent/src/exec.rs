@@ -24,9 +24,10 @@ use contract::agent_report::{AgentReport, RunVerdict, attempt_line};
 use contract::exit_code;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::attempt_mark::LauncherStart;
 use crate::children::Children;
 use crate::signals::Signals;
-use crate::tree::{below_this_process, end_all, new_mark};
+use crate::tree::{below_this_process, end_all};
 use crate::{gate, settings, spawn_error, termination_log};
 use attempt::{Attempt, AttemptNumber, Launcher};
 use fresh_lists::Start;
@@ -62,16 +63,17 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8> {
 /// Runs the command until it has succeeded, or must not be started again.
 fn run_attempts(launcher: &Launcher<'_>, mut asked: Option<usize>) -> AgentReport {
     let mut attempts = Attempts::new(Policy::of_environment());
+    let start = LauncherStart::new();
     // A launcher whose pod was lost may have left a program that runs.
     if attempts.may_follow() {
-        match way_of(fresh_lists::inherited(&new_mark(), launcher.signals)) {
+        match way_of(fresh_lists::inherited(&start.beginning(), launcher.signals)) {
             Way::Clear(workers) => asked = workers,
             Way::Stopped(stopped) => return printed(stopped),
             Way::Blocked(why) => return printed(cannot_begin(&why, asked)),
         }
     }
     loop {
-        let mark = new_mark();
+        let mark = start.attempt(attempts.number());
         let begun = Instant::now();
         attempts.begins(arrivals::now_ms());
         let attempt = {

@@ -2,6 +2,7 @@
 //! Must not know Kubernetes: everything it needs comes as files and variables (`contract`). Only
 //! `kubexec` talks to an API server.
 
+mod attempt_mark;
 mod beneath;
 mod caller;
 mod children;

@@ -65,7 +65,11 @@ pub(super) fn run(
     let reports = request.daemon.and_then(|_| Reports::open(&mark).ok());
     let mut command = request.command(&mark);
     let start = || shared.children.spawn(&mut command);
-    let child = match shared.attempts.start(request.attempt.as_deref(), start) {
+    let leftovers = || Shared::leftovers(shared.own);
+    let started = shared
+        .attempts
+        .start(request.attempt.as_deref(), leftovers, start);
+    let child = match started {
         Ok(Ok(child)) => child,
         Ok(Err(error)) => return refuse(stream, &RequestError::Shell(error).to_string()),
         Err(error) => return refuse(stream, &error.to_string()),
@@ -97,10 +101,8 @@ fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
     let until = Instant::now() + CLEAR_MAX;
     let grace = settings::grace();
     let leftovers = move || Shared::leftovers(own);
-    if !shared.attempts.end(attempt, leftovers, grace, until) {
-        let count = Shared::leftovers(own).len();
-        let why = format!("{count} processes of the attempt before have not ended yet");
-        return refuse(stream, &why);
+    if let Err(why) = shared.attempts.end(attempt, leftovers, grace, until) {
+        return refuse(stream, &why.to_string());
     }
     // The peer asks again if it does not hear this.
     let _ = stream.send(&Frame::Clear);
@@ -109,8 +111,8 @@ fn end_attempt(shared: &Shared, mut stream: FrameStream, attempt: String) {
 
 /// Whoever does not hear that they were told tells them again, so a rank may get the signal twice.
 fn tell_ranks(shared: &Shared, mut stream: FrameStream, signal: u8, attempt: &str) {
-    if shared.attempts.is_over(attempt) {
-        return refuse(stream, "that attempt is over");
+    if !shared.attempts.has_worker(attempt) {
+        return refuse(stream, "that attempt does not run here any more");
     }
     let number = signal.into();
     if let Some(signal) = Signal::from_named_raw(number) {

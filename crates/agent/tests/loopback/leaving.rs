@@ -170,6 +170,50 @@ fn nothing_of_an_earlier_launcher_is_left_when_the_next_one_begins() {
     assert!(!earlier.wait().unwrap().success());
 }
 
+/// Somebody forced its pod out of the API while its node did not answer.
+#[test]
+fn a_later_launcher_takes_the_workers_from_one_that_lives() {
+    let launch = Launch::new(2);
+    let log = launch.world.path("log");
+    // A rank holds its worker's lock as long as it lives.
+    launch.script(
+        "rank",
+        &format!(
+            "exec 9>{0}.$OMPI_COMM_WORLD_RANK; flock -n 9 || echo two at once >> {0}
+             echo begun $1 >> {0}; while [ ! -e {0}.$1 ]; do sleep 0.05; done\n",
+            log.display()
+        ),
+    );
+    let exec = |name: &str| {
+        let rank = format!("{} {name}", launch.world.path("bin/rank").display());
+        let script = format!(
+            "$S w0 \"$D 0 {rank}\" & a=$!; $S w1 \"$D 1 {rank}\" & b=$!; wait $a && wait $b"
+        );
+        let mut command = launch.exec(&script);
+        command
+            .env("MUSTER_RESTARTS", "5")
+            .env("MUSTER_LISTS_TIMEOUT", "3")
+            .env("MUSTER_TERMINATION_LOG", launch.world.path(name))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    let begun = |name: &str| said().matches(&format!("begun {name}\n")).count();
+    let earlier = exec("earlier");
+    wait_for("the earlier program runs", SOON, || begun("earlier") == 2);
+    let later = exec("later");
+    wait_for("the later program runs", SOON, || begun("later") == 2);
+    let earlier = earlier.wait_with_output().unwrap();
+    assert!(!earlier.status.success(), "{earlier:?}");
+    let why = "another launcher of this job has this worker";
+    assert!(text(&earlier.stderr).contains(why), "{earlier:?}");
+    std::fs::write(launch.world.path("log.later"), "").unwrap();
+    let later = later.wait_with_output().unwrap();
+    assert!(later.status.success(), "{later:?}");
+    assert_eq!(said().lines().count(), 4, "{}", said());
+}
+
 #[test]
 fn a_launcher_that_has_to_leave_tells_its_ranks_first() {
     let world = Stoppable::new("say stopped; exit 0");
