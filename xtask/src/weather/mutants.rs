@@ -1,5 +1,6 @@
-//! How strong the laws are: breaks muster on purpose, one way at a time, in a copy of the repository, and
-//! tells which law notices. Decides how a mutant is written; knows nothing of what it breaks.
+//! How strong the laws and the agent's tests are: breaks muster on purpose, one way at a time, in a copy of the
+//! repository, and tells which law or which test notices. Decides how a mutant is written; knows nothing of
+//! what it breaks.
 //!
 //! All mutants are built at once, each behind a condition, because a build takes a minute and a run seconds.
 
@@ -13,7 +14,21 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command::{self, cargo, output};
 use crate::root;
 
-const FILE: &str = "crates/simulator/mutants.txt";
+/// Who has to notice the mutants of a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Judge {
+    /// The laws of the simulator.
+    Laws,
+    /// The tests of the agent.
+    AgentTests,
+}
+
+const FILES: [(&str, Judge); 2] = [
+    ("crates/simulator/mutants.txt", Judge::Laws),
+    ("crates/agent/mutants.txt", Judge::AgentTests),
+];
+/// Which of the agent's tests: those of attempts, of recovery, and of workers that leave.
+const AGENT_TESTS: [&str; 3] = ["attempt", "recovery", "leaving"];
 /// Seeds that a mutant has to survive.
 const SCHEDULES: &str = "2000";
 /// What the conditions ask; every crate that a mutant breaks can call it.
@@ -26,7 +41,7 @@ pub fn mutant(name: &str) -> bool {
 }
 "#;
 
-/// The mutants, and the changes that make them possible.
+/// The mutants of a file, and the changes that make them possible.
 #[derive(Default)]
 struct Mutants {
     /// What each does, by its name.
@@ -42,25 +57,38 @@ struct Change {
 
 /// Tries these mutants, or all. Fails if one survives.
 pub(super) fn run(names: &[String]) -> Result<()> {
-    let mutants = read(&fs::read_to_string(root().join(FILE))?)?;
+    let mut all = Vec::new();
+    for (file, judge) in FILES {
+        let mutants = read(&fs::read_to_string(root().join(file))?);
+        all.push((mutants.with_context(|| format!("in {file}"))?, judge));
+    }
     for name in names {
+        let mut files = all.iter();
         ensure!(
-            mutants.sentences.contains_key(name),
+            files.any(|(mutants, _)| mutants.sentences.contains_key(name)),
             "no mutant is called {name}"
         );
     }
-    let weather = built(&mutants)?;
-    ensure!(tried(&weather, "")?.is_none(), "muster itself breaks a law");
+    let copy = copied(all.iter().flat_map(|(mutants, _)| &mutants.changes))?;
+    let is_wanted = |name: &&String| names.is_empty() || names.contains(name);
     let mut survivors = Vec::new();
-    for (name, sentence) in &mutants.sentences {
-        if !names.is_empty() && !names.contains(name) {
+    for (mutants, judge) in &all {
+        if !mutants.sentences.keys().any(|name| is_wanted(&name)) {
             continue;
         }
-        let noticed = tried(&weather, name)?;
-        let law = noticed.as_deref().unwrap_or("survived");
-        println!("| `{name}` | {sentence} | {law} |");
-        if noticed.is_none() {
-            survivors.push(name.as_str());
+        let tries = Tries::built(&copy, *judge)?;
+        let itself = tries.noticed("")?;
+        ensure!(itself.is_none(), "muster itself is noticed: {itself:?}");
+        for (name, sentence) in &mutants.sentences {
+            if !is_wanted(&name) {
+                continue;
+            }
+            let noticed = tries.noticed(name)?;
+            let law = noticed.as_deref().unwrap_or("survived");
+            println!("| `{name}` | {sentence} | {law} |");
+            if noticed.is_none() {
+                survivors.push(name.as_str());
+            }
         }
     }
     ensure!(survivors.is_empty(), "survived: {}", survivors.join(", "));
@@ -97,13 +125,13 @@ fn read(text: &str) -> Result<Mutants> {
 }
 
 /// All changed files, with their text.
-fn mutated(mutants: &Mutants) -> Result<BTreeMap<String, String>> {
+fn mutated<'a>(changes: impl Iterator<Item = &'a Change>) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for Change {
         file,
         before,
         after,
-    } in &mutants.changes
+    } in changes
     {
         let text = match files.remove(file) {
             Some(text) => text,
@@ -118,14 +146,14 @@ fn mutated(mutants: &Mutants) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// The simulator of a copy of the repository with all mutants in it.
-fn built(mutants: &Mutants) -> Result<PathBuf> {
+/// A copy of the repository with all mutants in it.
+fn copied<'a>(changes: impl Iterator<Item = &'a Change>) -> Result<PathBuf> {
     let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let files = output(Command::new("git").current_dir(root()).args(list))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| root().join("target"));
     let copy = target.join("mutants");
-    let mut mutated = mutated(mutants)?;
+    let mut mutated = mutated(changes)?;
     for file in files.lines() {
         let text = match mutated.remove(file) {
             Some(text) => text.into_bytes(),
@@ -137,12 +165,7 @@ fn built(mutants: &Mutants) -> Result<PathBuf> {
         };
         write(&copy.join(file), &text)?;
     }
-    let built = copy.join("target");
-    let mut build = cargo("build");
-    build.current_dir(&copy).env("CARGO_TARGET_DIR", &built);
-    build.args(["--quiet", "--profile", "weather", "--package", "simulator"]);
-    command::run(&mut build)?;
-    Ok(built.join("weather/weather"))
+    Ok(copy)
 }
 
 /// A file that does not change keeps its age: otherwise cargo would build it again.
@@ -154,8 +177,66 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(fs::write(path, bytes)?)
 }
 
+/// What has all mutants in it, and shows that one is noticed.
+enum Tries {
+    Simulator(PathBuf),
+    /// The copy of the repository.
+    AgentTests(PathBuf),
+}
+
+impl Tries {
+    fn built(copy: &Path, judge: Judge) -> Result<Self> {
+        match judge {
+            Judge::Laws => {
+                let built = copy.join("target");
+                let mut build = cargo("build");
+                build.current_dir(copy).env("CARGO_TARGET_DIR", &built);
+                build.args(["--quiet", "--profile", "weather", "--package", "simulator"]);
+                command::run(&mut build)?;
+                Ok(Self::Simulator(built.join("weather/weather")))
+            }
+            Judge::AgentTests => {
+                command::run(agent_tests(copy).arg("--no-run"))?;
+                Ok(Self::AgentTests(copy.to_owned()))
+            }
+        }
+    }
+
+    /// What notices a mutant, if anything does.
+    fn noticed(&self, name: &str) -> Result<Option<String>> {
+        match self {
+            Self::Simulator(weather) => by_law(weather, name),
+            Self::AgentTests(copy) => by_test(copy, name),
+        }
+    }
+}
+
+fn agent_tests(copy: &Path) -> Command {
+    let mut tests = cargo("test");
+    tests.current_dir(copy).args(["--quiet", "--package"]);
+    tests.args(["agent", "--lib", "--test", "loopback"]);
+    tests
+}
+
+/// The first test that fails.
+fn by_test(copy: &Path, name: &str) -> Result<Option<String>> {
+    let mut tests = agent_tests(copy);
+    let run = tests.arg("--").args(AGENT_TESTS).env("MUTANT", name);
+    let run = run.output()?;
+    let said = String::from_utf8_lossy(&run.stdout);
+    let failed = said.lines().find_map(|line| {
+        let rest = line.strip_prefix("---- ")?;
+        rest.strip_suffix(" stdout ----")
+    });
+    match (run.status.success(), failed) {
+        (true, _) => Ok(None),
+        (false, Some(test)) => Ok(Some(test.to_owned())),
+        (false, None) => bail!("the tests failed: {said}"),
+    }
+}
+
 /// The law that notices a mutant, and where: in a scenario, or with a seed.
-fn tried(weather: &Path, name: &str) -> Result<Option<String>> {
+fn by_law(weather: &Path, name: &str) -> Result<Option<String>> {
     let scenarios = root().join("crates/simulator/tests/scenarios");
     let mut paths = Vec::new();
     for entry in fs::read_dir(scenarios)? {
@@ -196,9 +277,14 @@ mod tests {
 
     #[test]
     fn every_mutant_still_changes_what_it_names() {
-        let text = fs::read_to_string(root().join(FILE)).expect("it can be read");
-        let mutants = read(&text).expect("it can be understood");
-        mutated(&mutants).expect("every change applies");
-        assert!(mutants.sentences.len() >= 60, "{}", mutants.sentences.len());
+        let read_file = |(file, _)| {
+            let text = fs::read_to_string(root().join(file)).expect("it can be read");
+            read(&text).expect("it can be understood")
+        };
+        let all: Vec<Mutants> = FILES.into_iter().map(read_file).collect();
+        let changes = all.iter().flat_map(|mutants| &mutants.changes);
+        mutated(changes).expect("every change applies");
+        let count: usize = all.iter().map(|mutants| mutants.sentences.len()).sum();
+        assert!(count >= 80, "{count}");
     }
 }
