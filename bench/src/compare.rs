@@ -9,6 +9,7 @@ mod crowd;
 mod floor;
 mod ledger;
 mod life;
+mod loss;
 mod operators;
 mod restart;
 mod rig;
@@ -53,6 +54,7 @@ pub(crate) enum Experiment {
     Crowd,
     Standing,
     Restart,
+    Loss,
     Takeover,
 }
 
@@ -65,6 +67,7 @@ impl Experiment {
             Self::Crowd => "crowd",
             Self::Standing => "standing",
             Self::Restart => "restart",
+            Self::Loss => "loss",
             Self::Takeover => "takeover",
         };
         format!("comparison-{extent}-{name}")
@@ -72,7 +75,7 @@ impl Experiment {
 }
 
 /// The metrics that come from each.
-pub(crate) const METRICS: [(Experiment, &[&str]); 6] = [
+pub(crate) const METRICS: [(Experiment, &[&str]); 7] = [
     (
         Experiment::Life,
         &["B1", "B3", "B5", "B6", "B7", "B8", "B10", "B21"],
@@ -81,6 +84,7 @@ pub(crate) const METRICS: [(Experiment, &[&str]); 6] = [
     (Experiment::Crowd, &["B11"]),
     (Experiment::Standing, &["B13", "B14", "B17"]),
     (Experiment::Restart, &["B14", "B16"]),
+    (Experiment::Loss, &["B24"]),
     (Experiment::Takeover, &["takeover"]),
 ];
 
@@ -90,6 +94,8 @@ struct Extent {
     blocks: usize,
     /// Workers of a job.
     sizes: &'static [usize],
+    /// The same, of jobs that lose one.
+    losing: &'static [usize],
     burst: Crowd,
     crowd: Crowd,
     restart: Crowd,
@@ -103,6 +109,7 @@ const QUICK: Extent = Extent {
     name: "quick",
     blocks: 2,
     sizes: &[2, 64],
+    losing: &[2, 64],
     burst: Crowd {
         jobs: 30,
         workers: 2,
@@ -130,6 +137,7 @@ const FULL: Extent = Extent {
     name: "full",
     blocks: 5,
     sizes: &[1, 2, 8, 64, 256, 1000],
+    losing: &[2, 64, 1000],
     burst: Crowd {
         jobs: 100,
         workers: 2,
@@ -265,6 +273,7 @@ impl Run<'_> {
                     restart::sample(rig, side, crowd)
                 })
             }
+            Experiment::Loss => self.losses(),
             Experiment::Takeover => self.keep("takeovers", 0, takeover::sample),
         }
     }
@@ -285,6 +294,27 @@ impl Run<'_> {
         }
         for workers in self.extent.sizes {
             self.keep("lives", 0, |rig| life::sample(rig, Side::P0, *workers))?;
+        }
+        Ok(())
+    }
+
+    /// Of small and of large jobs, for each way to lose a worker. P0 is left out: nobody waits for its limits
+    /// where only a few requests are sent.
+    fn losses(&mut self) -> Result<()> {
+        let template = Template::take(self.rig)?;
+        for workers in self.extent.losing {
+            for kind in loss::Kind::ALL {
+                for block in 0..self.extent.other_blocks.max(1) {
+                    self.keep("losses", block, |rig| {
+                        loss::recreate(rig, &template, *workers, kind)
+                    })?;
+                    for side in [Side::P1, Side::Muster] {
+                        self.keep("losses", block, |rig| {
+                            loss::sample(rig, side, *workers, kind)
+                        })?;
+                    }
+                }
+            }
         }
         Ok(())
     }

@@ -336,7 +336,7 @@ const CLOSING: &str = "
 - One operator runs at a time, for all namespaces, as a new process. It first runs one small job, which is not measured. Every
   sample has a namespace of its own.
 - The order of samples is P1, muster, muster, P1, and the other way around in the next block. P0 is measured once. B9, B11, B13,
-  B14, B16 and B17 have three blocks in a full run, and one sample of each side in a quick one.
+  B14, B16, B17 and B24 have three blocks in a full run, and one sample of each side in a quick one.
 - At the end, Kubeflow's operator begins ten jobs, muster takes them over, and Kubeflow's operator takes them back
   (`--only takeover`). The run fails if a pod or a verdict changes; `takeovers` in the file has the number of writes.
 - Counts and times come from the API server's audit log. The time of a condition is that of the write that made it visible to a

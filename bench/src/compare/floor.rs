@@ -32,7 +32,7 @@ impl Template {
     }
 
     /// The same for another owner and another node; its name is yet to be said.
-    fn text(&self, owner: &Value, kubelet: &FakeKubelet) -> String {
+    pub(super) fn text(&self, owner: &Value, kubelet: &FakeKubelet) -> String {
         let mut pod = self.0.clone();
         pod["metadata"]["name"] = NAME.into();
         // The kubelet takes pods of one owner for alike, as it does with those of a job.
@@ -49,7 +49,7 @@ impl Template {
 /// More requests than are in flight at a time.
 const CONNECTIONS: usize = 256;
 /// Stands for the name of the pod.
-const NAME: &str = "the-name-of-the-pod";
+pub(super) const NAME: &str = "the-name-of-the-pod";
 
 /// Posts so many pods, the last of them in the place of a launcher, and waits until all of them run.
 pub(super) fn sample(rig: &Rig, template: &Template, pods: usize) -> Result<Value> {

@@ -155,15 +155,20 @@ impl Tenant {
         })
     }
 
-    /// Ends the launcher of a job.
+    /// Ends the launcher of a job well.
     pub(super) fn end_launcher(&self, job: &str) -> Result<()> {
+        self.end_launcher_with(job, 0)
+    }
+
+    /// Ends the launcher of a job with this exit code.
+    pub(super) fn end_launcher_with(&self, job: &str, code: i32) -> Result<()> {
         let selector = format!(
             "?labelSelector=training.kubeflow.org/job-name={job},training.kubeflow.org/job-role=launcher"
         );
         let pods = self.api.list(&(self.all("pods") + &selector))?;
         let launcher = pods.first().context("there is no launcher")?;
         let name = launcher["metadata"]["name"].as_str().unwrap_or_default();
-        self.kubelet.end(name, 0)
+        self.kubelet.end(name, code)
     }
 
     /// Removes all jobs and pods. Jobs first, or an operator would make more pods.

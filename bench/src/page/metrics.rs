@@ -257,6 +257,42 @@ pub(super) const METRICS: &[Metric] = &[
         ..LIFE
     },
     Metric {
+        id: "B24",
+        title: "Writes after the loss of one worker",
+        text: "A worker of a job that runs is deleted, or its containers fail. muster's job has `spec.muster.recovery`, so \
+               muster replaces this pod alone. P1 replaces a pod that was deleted, and the launcher's Job tries again; \
+               a pod that failed stays, so somebody deletes the job and creates it again, at once, which is two of its \
+               writes. L is a client that deletes all pods of the job and posts them again, as a controller does that \
+               restarts a job as a whole.",
+        code: "loss.rs",
+        list: "losses",
+        value: |_, sample| number(sample, "writes"),
+        target: |_| Some(Target::AtMost(10.0)),
+        ..LIFE
+    },
+    Metric {
+        id: "B24",
+        title: "Pods made for it",
+        text: "By anybody.",
+        code: "loss.rs",
+        list: "losses",
+        value: |_, sample| number(sample, "podsMade"),
+        target: |_| Some(Target::AtMost(1.0)),
+        ..LIFE
+    },
+    Metric {
+        id: "B24",
+        title: "Seconds from the loss until as many pods run as before",
+        text: "A pod runs one second after it was made. In muster's job, the program then starts again in the pods that \
+               stayed ([how long that takes](../bench/README.md#recovery)); in the others, the launcher's pod has just started. \
+               Kubernetes waits ten seconds before it creates a launcher's next pod.",
+        code: "loss.rs",
+        list: "losses",
+        value: |_, sample| number(sample, "againSecs"),
+        digits: 2,
+        ..LIFE
+    },
+    Metric {
         id: "B17",
         title: "Requests a minute with nothing to do",
         text: "Of any kind, the lease included.",
@@ -335,7 +371,9 @@ impl Metric {
             return Some((label, foreign));
         }
         let workers = number("workers")?;
-        Some((format!("W = {workers}"), workers))
+        let kind = sample["kind"].as_str();
+        let kind = kind.map_or(String::new(), |kind| format!(", {kind}"));
+        Some((format!("W = {workers}{kind}"), workers))
     }
 }
 
