@@ -78,6 +78,12 @@ impl JobView {
         recovery.is_some_and(|recovery| recovery.on.contains(&Reason::WorkerLost))
     }
 
+    /// It is valid, and asks for no recovery.
+    pub(crate) fn never_recovers(&self) -> bool {
+        let lowered = self.lowered.as_ref();
+        lowered.is_some_and(|job| job.recovery.is_none())
+    }
+
     /// Nobody wants its pods to go.
     pub(crate) fn wants_its_pods(&self) -> bool {
         let is_deleted = !self.object["metadata"]["deletionTimestamp"].is_null();

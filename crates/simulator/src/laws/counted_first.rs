@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Broken, Law, View, Write};
 use crate::objects;
 
-pub(super) const SENTENCE: &str = "Of a job that recovers, each lost worker is counted once, before the operator removes it, and none is counted that did not end.";
+pub(super) const SENTENCE: &str = "Of a job that recovers, each lost worker is counted once, before the operator removes it, and none is counted that did not end; of other jobs, none is counted.";
 
 /// UIDs of the workers that each job has counted.
 #[derive(Default)]
@@ -29,6 +29,10 @@ impl Law for CountedFirst {
             } else if count != counted.len() {
                 return Err(format!("{count} after {} were counted", counted.len()));
             }
+        }
+        let mut others = view.jobs.iter().filter(|job| job.never_recovers());
+        if let Some(job) = others.find(|job| job.recorded.replacements.lost_workers > 0) {
+            return Err(format!("{} does not recover, and counts", job.name()));
         }
         let call = write.call;
         let Some(pod) = write
