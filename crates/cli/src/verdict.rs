@@ -48,6 +48,7 @@ pub(crate) fn exit_code(job: JobView<'_>, pods: &[Value]) -> u8 {
         | Reason::NamespaceOverBudget => exit::NEVER_STARTED,
         Reason::Suspended => exit::STOPPED,
         Reason::Starting
+        | Reason::Queued
         | Reason::WaitingForWorkers
         | Reason::PullingImage
         | Reason::Unschedulable

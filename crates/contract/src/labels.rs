@@ -37,5 +37,22 @@ pub const HOSTS_ANNOTATION: &str = "muster.dev/hosts";
 /// On launcher pods of elastic jobs: the host discovery script, which the kubelet mounts as
 /// [`crate::files::DISCOVER_HOSTS`] among the host lists. Unlike a ConfigMap, it gets there at once.
 pub const DISCOVERY_ANNOTATION: &str = "muster.dev/discover-hosts";
-/// On workers that end by themselves: how their job ended, once it has.
+/// On workers that end by themselves, and on the launcher of a job in a queue: how their job ended, once it
+/// has.
 pub const END_ANNOTATION: &str = "muster.dev/end";
+
+/// On a job: the queue of Kueue that it waits in; on its pods, where Kueue knows only these.
+pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+/// In the same places: the class that decides which of Kueue's jobs go first.
+pub const QUEUE_PRIORITY_LABEL: &str = "kueue.x-k8s.io/priority-class";
+/// On pods of a group: Kueue decides when they may start.
+pub const QUEUE_MANAGED_LABEL: &str = "kueue.x-k8s.io/managed";
+/// On pods of a group: the group.
+pub const QUEUE_GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
+/// On pods of a group: how many pods it has.
+pub const QUEUE_GROUP_SIZE_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// On pods of a group: somebody makes them anew under the same names. So Kueue adds no finalizer, which would
+/// keep the old ones until pods with other names exist.
+pub const QUEUE_PARENT_ANNOTATION: &str = "kueue.x-k8s.io/pod-suspending-parent";
+/// On a pod of a group, if "false": no pod comes any more.
+pub const QUEUE_RETRIABLE_ANNOTATION: &str = "kueue.x-k8s.io/retriable-in-group";

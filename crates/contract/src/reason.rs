@@ -11,6 +11,8 @@ vocabulary! {
         Suspended,
         /// The pods of the job are being created and started.
         Starting,
+        /// The job's queue has not admitted its pods.
+        Queued,
         /// Some workers are not ready.
         WaitingForWorkers,
         /// A pod's image could not be pulled so far.
@@ -131,6 +133,7 @@ impl Reason {
         match self {
             Self::Suspended => (Waiting, USER, false, Status),
             Self::Starting => (Waiting, None, true, Status),
+            Self::Queued => (Waiting, PLATFORM, true, Status),
             Self::WaitingForWorkers => (Waiting, None, true, Status),
             Self::PullingImage => (Waiting, USER, true, Status),
             Self::Unschedulable => (Waiting, CLUSTER, true, Status),
@@ -164,6 +167,9 @@ impl Reason {
         match self {
             Self::Suspended => "resume the job, unless it waits for its turn in a queue",
             Self::Starting | Self::WaitingForWorkers => WAIT,
+            Self::Queued => {
+                "wait for the job's turn; kubectl describe workloads.kueue.x-k8s.io has Kueue's reason"
+            }
             Self::PullingImage => {
                 "check the image's name, the pull secret, and whether the registry answers"
             }
@@ -238,7 +244,7 @@ mod tests {
         let words = Reason::ALL.map(Reason::as_str);
         assert_eq!(
             words.join(" "),
-            "Suspended Starting WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
+            "Suspended Starting Queued WaitingForWorkers PullingImage Unschedulable QuotaExceeded \
              PodSecurityDenied WaitingForGang NameTaken Invalid NamespaceNotAllowed TooLarge Refused \
              NamespaceOverBudget CommandFailed CommandNotFound OutOfMemory Evicted DeadlineExceeded WorkerCannotStart \
              LauncherCannotStart WorkerLost Unreachable RanksNotDistributed RankKilled \

@@ -50,6 +50,7 @@ fn printed(job: &Job) -> String {
         placement,
         recovery,
         gang,
+        queue,
         reports_pods,
     } = job;
     let Launcher {
@@ -70,6 +71,9 @@ launcher {kind:?} {start:?} host {host:?}
     );
     if let Some(recovery) = recovery {
         out += &format!("{recovery:?}\n");
+    }
+    if let Some(queue) = queue {
+        out += &format!("{queue:?}\n");
     }
     out += &role(launcher);
     match workers {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::action::{Action, Kind, Object};
 use crate::job::{LauncherStart, Workers};
-use crate::observed::{Observed, Pod};
+use crate::observed::{Observed, Pod, PodPhase};
 use crate::phase::Phase;
 use crate::plan::Plan;
 use crate::site::GangScheduler;
@@ -324,7 +324,18 @@ fn removed<'a>(
         let index = job.worker_index(name);
         index.is_some_and(|index| index < wanted) || is_launcher_pod(observed, name)
     };
-    for name in names.filter(needed) {
+    // A queue takes pods one after the other, and some fail because others went.
+    let are_whole = || {
+        let ready = observed.workers.iter();
+        let ready = ready.filter(|pod| pod.ready && !pod.deleting);
+        ready.count() >= wanted as usize
+    };
+    let is_taken = job.queue.is_some() && !are_whole();
+    let fell = |name: &&String| {
+        let mut launchers = observed.launcher_pods.iter();
+        is_taken && launchers.any(|pod| pod.name == **name && pod.phase == PodPhase::Failed)
+    };
+    for name in names.filter(needed).filter(|name| !fell(name)) {
         found.push(format!("pod {name} is deleted while the job needs it"));
     }
 }

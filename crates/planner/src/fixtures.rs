@@ -76,6 +76,7 @@ pub fn job(name: &str) -> Job {
         placement: Placement::Anywhere,
         recovery: None,
         gang: Gang::default(),
+        queue: None,
         reports_pods: false,
     }
 }

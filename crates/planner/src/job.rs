@@ -65,8 +65,19 @@ pub struct Job {
     pub recovery: Option<Recovery>,
     /// What a gang scheduler is told; used only where there is one.
     pub gang: Gang,
+    /// Kueue admits its pods as a group, because it does not know the API of the job.
+    pub queue: Option<Queue>,
     /// The status lists every pod.
     pub reports_pods: bool,
+}
+
+/// A queue of Kueue that admits the pods of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Who goes first in it; may be empty.
+    pub priority_class: String,
 }
 
 /// The custom resource that a job comes from.

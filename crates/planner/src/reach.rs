@@ -50,6 +50,10 @@ impl<'a> Reach<'a> {
     /// Of this job at this site, with the keys that its status records.
     pub(crate) fn at(job: &'a Job, site: &'a Site, keys: Option<&'a KeyRecord>) -> Option<Self> {
         let image = site.agent_image.as_deref();
+        if job.queue.is_some() {
+            // A launcher that comes with its workers must wait for them inside.
+            image?;
+        }
         let gate = job.gate(site);
         let pods = match &job.workers {
             Workers::Pods(pods) => pods,

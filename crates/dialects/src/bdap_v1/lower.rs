@@ -131,6 +131,7 @@ fn hub(job: &MpiJob, workers: u32) -> Job {
         placement: Placement::Anywhere,
         recovery: None,
         gang: Gang::default(),
+        queue: None,
         reports_pods: true,
     }
 }

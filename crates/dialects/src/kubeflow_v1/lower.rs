@@ -126,6 +126,7 @@ fn job(job: &MpiJob, replicas: Replicas) -> Job {
         isolated: spec.muster.is_isolated(),
         placement: spec.muster.placement(),
         recovery: spec.muster.recovery(),
+        queue: None,
         reports_pods: false,
     }
 }

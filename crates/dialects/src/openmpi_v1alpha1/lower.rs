@@ -327,6 +327,7 @@ fn hub(wanted: &Wanted<'_>) -> Job {
         placement: Placement::Anywhere,
         recovery: None,
         gang: Gang::default(),
+        queue: None,
         reports_pods: false,
     }
 }

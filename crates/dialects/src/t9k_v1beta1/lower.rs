@@ -142,7 +142,8 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
                 restart: wanted.launcher_restart,
                 is_cleaned_up: false,
             },
-            start: match is_debugged {
+            // Kueue admits no group before all of its pods are there.
+            start: match is_debugged || job.queue.is_some() {
                 true => LauncherStart::AtOnce,
                 false => LauncherStart::WhenWorkersReady,
             },
@@ -178,6 +179,7 @@ fn hub(job: &MpiJob, wanted: &Wanted<'_>) -> Job {
         isolated: muster.is_isolated(),
         placement: muster.placement(),
         recovery: muster.recovery(),
+        queue: job.queue.clone(),
         reports_pods: true,
     }
 }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use contract::labels::{QUEUE_LABEL, QUEUE_PRIORITY_LABEL};
+use planner::job::Queue;
 use serde_json::Value;
 
 use crate::FieldError;
@@ -16,6 +18,8 @@ use crate::template;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MpiJob {
     pub(super) metadata: Metadata,
+    /// Of Kueue, by the labels.
+    pub(super) queue: Option<Queue>,
     /// `status.conditions` has a pause, past or present.
     pub(super) was_paused: bool,
     pub(super) spec: Spec,
@@ -127,9 +131,20 @@ pub(super) fn read(job: &Value) -> (MpiJob, Vec<FieldError>) {
     let read = MpiJob {
         spec: spec(&mut reader, &root),
         metadata: Metadata::read(&mut reader, &root),
+        queue: queue(&mut reader, &root),
         was_paused: was_paused(job),
     };
     (read, reader.into_errors())
+}
+
+fn queue(reader: &mut Reader, root: &Place<'_>) -> Option<Queue> {
+    let labels = reader.group(&root.field("metadata"), "labels");
+    let name = reader.string(&labels.entry(QUEUE_LABEL));
+    let priority_class = reader.string(&labels.entry(QUEUE_PRIORITY_LABEL));
+    (!name.is_empty()).then_some(Queue {
+        name,
+        priority_class,
+    })
 }
 
 fn was_paused(job: &Value) -> bool {

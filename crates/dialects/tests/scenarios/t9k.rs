@@ -3,5 +3,6 @@
 
 mod modes;
 mod pods;
+mod queue;
 mod seed;
 mod status;

@@ -1,7 +1,7 @@
 //! Policy: what remains to be done once the outcome is recorded. Before that, nothing is
 //! removed: what exists is the evidence.
 
-use contract::labels::END_ANNOTATION;
+use contract::labels::{END_ANNOTATION, QUEUE_RETRIABLE_ANNOTATION};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -31,6 +31,7 @@ pub(super) fn actions(observed: &Observed) -> Vec<Action> {
     workers
         .chain(launcher(observed))
         .chain(launcher_pod(observed))
+        .chain(leave_queue(observed))
         .chain(orphans(observed))
         .chain(identity::remove_agent_keys(observed))
         .collect()
@@ -77,17 +78,19 @@ fn launcher_pod(observed: &Observed) -> Vec<Action> {
     }
 }
 
+/// How the job ended, in the word for pods.
+fn end(observed: &Observed) -> Option<&'static str> {
+    let outcome = observed.recorded.outcome.as_ref()?;
+    Some(match outcome.verdict {
+        Verdict::Succeeded => "Succeeded",
+        Verdict::Failed { .. } => "Failed",
+    })
+}
+
 /// Workers that run are told how the job ended; those that never started have no logs, and are deleted.
 /// So is one that was told and whose sidecar was killed: its program would wait forever.
 fn notify_workers(observed: &Observed) -> Vec<Action> {
-    let Some(outcome) = &observed.recorded.outcome else {
-        return Vec::new();
-    };
-    let how = match outcome.verdict {
-        Verdict::Succeeded => "Succeeded",
-        Verdict::Failed { .. } => "Failed",
-    };
-    let merge = json!({"metadata": {"annotations": {(END_ANNOTATION): how}}});
+    let merge = json!({"metadata": {"annotations": {(END_ANNOTATION): end(observed)}}});
     let live = pods::workers(observed).filter(|pod| !pod.phase.is_over());
     live.filter_map(|pod| match pod.phase {
         PodPhase::Pending => Some(pods::delete(pod)),
@@ -96,6 +99,19 @@ fn notify_workers(observed: &Observed) -> Vec<Action> {
         _ => Some(Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone())),
     })
     .collect()
+}
+
+/// Kueue keeps the room for all pods of a group until it hears that none comes any more.
+fn leave_queue(observed: &Observed) -> Vec<Action> {
+    let has_queue = observed.job.queue.is_some();
+    let merge = json!({"metadata": {"annotations": {
+        (END_ANNOTATION): end(observed),
+        (QUEUE_RETRIABLE_ANNOTATION): "false",
+    }}});
+    let pods = observed.launcher_pods.iter();
+    pods.filter(|pod| has_queue && !pod.deleting && !pod.told_end)
+        .map(|pod| Action::patch(Kind::Pod, &pod.name, &pod.uid, merge.clone()))
+        .collect()
 }
 
 /// A container of it was ended by a signal that it could not handle.

@@ -201,6 +201,7 @@ fn blocked(situation: &Situation<'_>, block: &Block<'_>) -> Explanation {
         Block::TooLarge(message) => (WaitingOn::Edit, Some(Reason::TooLarge), message.clone()),
         Block::NoAgent => {
             let what = match &job.workers {
+                _ if job.queue.is_some() => "a job in a queue".to_owned(),
                 Workers::Pods(WorkerPods {
                     access: Access::Provided(_),
                     ..
@@ -283,6 +284,7 @@ fn gathering(situation: &Situation<'_>) -> Explanation {
         (None, Some((waiting, why))) => {
             let reason = match waiting.reason.as_str() {
                 "Unschedulable" => Reason::Unschedulable,
+                pods::SCHEDULING_GATED if observed.job.queue.is_some() => Reason::Queued,
                 "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" => {
                     Reason::PullingImage
                 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{merge_patch, pods, worker_set};
 use crate::action::{Action, Kind};
 use crate::job::LauncherStart;
-use crate::observed::{Directives, LauncherJob, Observed, Pod, Slot};
+use crate::observed::{Directives, LauncherJob, Observed, Pod, PodPhase, Slot};
 use crate::reach::Reach;
 use crate::render::launcher as render;
 use crate::site::GangScheduler;
@@ -47,11 +47,16 @@ fn is_of_another_gang(observed: &Observed, launcher: &LauncherJob) -> bool {
     launcher.gang != gang.map_or("", GangScheduler::as_str)
 }
 
-/// A pod is created once, and created again only when somebody deleted it.
+/// A pod is created once, and created again only when somebody deleted it, or when a queue takes its workers
+/// before it and it fails for that.
 fn align_pod(observed: &Observed, reach: Reach<'_>) -> Vec<Action> {
     let job = &observed.job;
     if job.lifecycle.suspended {
         return remove_pod(observed, |_| true);
+    }
+    let fell_with_workers = |pod: &Pod| pod.phase == PodPhase::Failed && pods::are_taken(observed);
+    if observed.launcher_pods.iter().any(fell_with_workers) {
+        return remove_pod(observed, fell_with_workers);
     }
     // A pod that is being deleted still holds the name.
     let held =

@@ -4,6 +4,9 @@ use crate::action::{Action, Kind};
 use crate::job::LauncherKind;
 use crate::observed::{Observed, Pod, PodPhase};
 
+/// The reason of a pod that somebody holds before the scheduler.
+pub(super) const SCHEDULING_GATED: &str = "SchedulingGated";
+
 /// Workers that were asked for and are not being deleted.
 pub(super) fn workers(observed: &Observed) -> impl Iterator<Item = &Pod> {
     let job = &observed.job;
@@ -26,6 +29,17 @@ pub(super) fn workers_in(observed: &Observed, phase: PodPhase) -> u32 {
 /// Workers that are Ready.
 pub(super) fn ready_workers(observed: &Observed) -> u32 {
     count(workers(observed).filter(|pod| pod.ready && !pod.phase.is_over()))
+}
+
+/// The job's queue takes the room of the pods, one after the other: workers are gone, or back and not admitted.
+/// What becomes of a launcher meanwhile says nothing of its program.
+pub(super) fn are_taken(observed: &Observed) -> bool {
+    let is_gated = |pod: &Pod| {
+        let waiting = pod.waiting.as_ref();
+        waiting.is_some_and(|waiting| waiting.reason == SCHEDULING_GATED)
+    };
+    let admitted = count(workers(observed).filter(|pod| !is_gated(pod)));
+    observed.job.queue.is_some() && admitted < observed.job.worker_count()
 }
 
 /// The launcher's object exists.

@@ -80,7 +80,8 @@ pub(super) fn count(observed: &Observed) -> Replacements {
 /// No more restarts are left, and another one happened or is needed.
 pub(super) fn is_used_up(observed: &Observed) -> bool {
     let limit = observed.job.limits().backoff_limit;
-    let Some(limit) = limit.filter(|_| observed.job.launcher.kind.is_pod()) else {
+    let may_be = observed.job.launcher.kind.is_pod() && !pods::are_taken(observed);
+    let Some(limit) = limit.filter(|_| may_be) else {
         return false;
     };
     let restarts = |pod: &Pod| match restart_of(observed, pod) {

@@ -94,7 +94,8 @@ fn of_undistributed_ranks(observed: &Observed) -> Option<Outcome> {
 /// A launcher that is a pod has one try, unless it will be replaced. One that somebody deletes may fail
 /// while it is deleted, which is no failure of the program.
 fn of_launcher_pod(observed: &Observed) -> Option<Outcome> {
-    if !observed.job.launcher.kind.is_pod() || observed.job.lifecycle.suspended {
+    let job = &observed.job;
+    if !job.launcher.kind.is_pod() || job.lifecycle.suspended || pods::are_taken(observed) {
         return None;
     }
     let has_failed = |pod: &&Pod| pod.phase == PodPhase::Failed && !pod.deleting;

@@ -3,12 +3,14 @@
 use contract::files::{SSH_PRIVATE_KEY, SSH_PUBLIC_KEY, SSH_VOLUME};
 use contract::labels::{
     JOB_NAME_LABEL, JOB_ROLE_LABEL, JOB_UID_LABEL, OPERATOR_NAME, OPERATOR_NAME_LABEL,
+    QUEUE_GROUP_LABEL, QUEUE_GROUP_SIZE_ANNOTATION, QUEUE_LABEL, QUEUE_MANAGED_LABEL,
+    QUEUE_PARENT_ANNOTATION, QUEUE_PRIORITY_LABEL,
 };
 use serde_json::{Map, Value, json};
 
 use super::{list, object, owner_reference};
 use crate::action::{Kind, Object};
-use crate::job::{HostNames, Job, Login, Role};
+use crate::job::{HostNames, Job, Login, Queue, Role};
 
 /// Root's own directory: there sshd insists on a private key that only root reads. Elsewhere
 /// another user must be able to.
@@ -54,6 +56,9 @@ pub(crate) fn draft(
     for (name, value) in &role.labels {
         labels.insert(name.clone(), value.as_str().into());
     }
+    if let Some(queue) = &job.queue {
+        join(&mut metadata, job, queue);
+    }
 
     if let Some(hostname) = hostname {
         spec.insert("hostname".to_owned(), hostname.into());
@@ -71,6 +76,26 @@ pub(crate) fn draft(
         metadata,
         spec,
         main,
+    }
+}
+
+/// Makes a pod one of the group that is all pods of the job.
+fn join(metadata: &mut Map<String, Value>, job: &Job, queue: &Queue) {
+    let labels = object(metadata, "labels");
+    labels.insert(QUEUE_LABEL.to_owned(), queue.name.as_str().into());
+    labels.insert(QUEUE_MANAGED_LABEL.to_owned(), "true".into());
+    labels.insert(QUEUE_GROUP_LABEL.to_owned(), job.owner.name.as_str().into());
+    if !queue.priority_class.is_empty() {
+        let class = queue.priority_class.as_str().into();
+        labels.insert(QUEUE_PRIORITY_LABEL.to_owned(), class);
+    }
+    let size = u64::from(job.worker_count()) + 1;
+    let annotations = object(metadata, "annotations");
+    for (name, value) in [
+        (QUEUE_GROUP_SIZE_ANNOTATION, size.to_string()),
+        (QUEUE_PARENT_ANNOTATION, OPERATOR_NAME.to_owned()),
+    ] {
+        annotations.insert(name.to_owned(), value.into());
     }
 }
 
