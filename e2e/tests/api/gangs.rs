@@ -139,11 +139,23 @@ fn follows(gang: &str, api_group: &str, version: &str, wanted: &Value) -> Result
     let stored = group(&fixture, &api)?.context("no group")?;
     ensure!(stored["spec"] == *wanted, "{}", stored["spec"]);
 
-    let policy = json!({"schedulingPolicy": {"minAvailable": 3}});
+    // I5 and I6 of Kubeflow's integration tests.
+    let policy = json!({"minAvailable": 3, "queue": "others", "scheduleTimeoutSeconds": 10});
+    let policy = json!({"schedulingPolicy": policy});
     fixture.edit("pi", &json!({"spec": {"runPolicy": policy}}))?;
-    wait_for("the group of three", SOON, || {
+    let mut wanted = wanted.clone();
+    for (field, value) in [
+        ("minMember", json!(3)),
+        ("queue", json!("others")),
+        ("scheduleTimeoutSeconds", json!(10)),
+    ] {
+        if wanted.get(field).is_some() {
+            wanted[field] = value;
+        }
+    }
+    wait_for("the group to follow", SOON, || {
         let group = group(&fixture, &api)?.context("the group is gone")?;
-        Ok((group["spec"]["minMember"] == 3).then_some(()))
+        Ok((group["spec"] == wanted).then_some(()))
     })?;
     fixture.edit("pi", &json!({"spec": {"runPolicy": {"suspend": true}}}))?;
     wait_for("the group to go", SOON, || {
