@@ -1,6 +1,10 @@
 //! Kueue decides when a job runs: it suspends the job, admits it, takes its room for a more important one,
 //! and admits it again; or it hands the job to another cluster.
 
+mod cluster_queue;
+mod pod_groups;
+mod topology;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -17,8 +21,11 @@ use e2e::{Cluster, condition, wait_for};
 use serde_json::{Value, json};
 
 use crate::install::{Installed, Other};
+use cluster_queue::ClusterQueue;
 
 const QUEUE: &str = "jobs";
+const QUEUE_NAME: &str = "/metadata/labels/kueue.x-k8s.io~1queue-name";
+const PRIORITY_CLASS: &str = "/metadata/labels/kueue.x-k8s.io~1priority-class";
 const IMPORTANT: &str = "important";
 const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
 const WORKLOADS: &str = "workloads.kueue.x-k8s.io";
@@ -77,12 +84,11 @@ fn story<'a>(
     fixture.submit(&other)?.succeeded_on_workers(2)?;
     queue.open()?;
     low.running()?;
-    ensure_untouched(&audit, fixture, "low")?;
+    ensure_untouched(&audit, fixture, "low", resumes)?;
     queue.await_workload("low", is_admitted)?;
     queue.await_usage(OF_ONE_JOB)?;
 
-    let class = "/metadata/labels/kueue.x-k8s.io~1priority-class";
-    let high = fixture.submit(&queued(fixture, "high").with(class, IMPORTANT))?;
+    let high = fixture.submit(&queued(fixture, "high").with(PRIORITY_CLASS, IMPORTANT))?;
     held(&low)?;
     low.has_no_pods()?;
     inactive(&low)?;
@@ -93,7 +99,7 @@ fn story<'a>(
     high.succeeded_on_workers(2)?;
 
     low.running()?;
-    ensure_untouched(&audit, fixture, "low")?;
+    ensure_untouched(&audit, fixture, "low", resumes)?;
     finish(&low)?;
     queue.await_usage("0")?;
     never_counted_twice(&workloads)
@@ -121,7 +127,7 @@ fn queued(fixture: &ClusterFixture, name: &str) -> MpiJob {
     let job = job
         .with("/metadata/name", name)
         .with("/metadata/namespace", fixture.namespace.as_str())
-        .with("/metadata/labels/kueue.x-k8s.io~1queue-name", QUEUE);
+        .with(QUEUE_NAME, QUEUE);
     ["Launcher", "Worker"].into_iter().fold(job, |job, role| {
         let place = format!("/spec/mpiReplicaSpecs/{role}/template/spec/containers/0/resources");
         job.with(&place, json!({"requests": {"cpu": PER_POD}}))
@@ -170,28 +176,36 @@ fn inactive(job: &Submitted<'_>) -> Result<Value> {
     })
 }
 
-/// Until Kueue resumed the job, the operator only said, once, that it is suspended.
-fn ensure_untouched(audit: &Audit, fixture: &ClusterFixture, job: &str) -> Result<()> {
+/// Kueue resumes the job.
+fn resumes(request: &Request, job: &str) -> bool {
+    (request.resource.as_str(), request.name.as_str()) == ("mpijobs", job)
+}
+
+/// Until Kueue's write that starts the job, the operator only said, once, that the job waits.
+fn ensure_untouched(
+    audit: &Audit,
+    fixture: &ClusterFixture,
+    job: &str,
+    starts: fn(&Request, &str) -> bool,
+) -> Result<()> {
     let requests = audit.requests_in(&fixture.namespace)?;
-    let resumes = |request: &Request| {
-        request.is_write()
-            && request.user == KUEUE_USER
-            && (request.resource.as_str(), request.name.as_str()) == ("mpijobs", job)
+    let starts = |request: &Request| {
+        request.is_write() && request.user == KUEUE_USER && starts(request, job)
     };
-    let resumed = requests.iter().position(resumes);
-    let suspended = &requests[..resumed.context("Kueue has not resumed the job")?];
+    let started = requests.iter().position(starts);
+    let held = &requests[..started.context("Kueue has not started the job")?];
     let of_job = |write: &&Request| {
         let name = write.name.strip_prefix(job);
         write.user == USER
             && write.is_write()
             && name.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let writes = suspended.iter().filter(of_job);
+    let writes = held.iter().filter(of_job);
     let (said, done): (Vec<_>, Vec<_>) =
         writes.partition(|write| write.resource == "mpijobs/status");
     ensure!(
         done.is_empty() && said.len() <= 1,
-        "written while suspended: {said:#?} {done:#?}"
+        "written while held: {said:#?} {done:#?}"
     );
     Ok(())
 }
@@ -224,107 +238,17 @@ fn never_counted_twice(workloads: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// The job that a workload stands for.
+/// The job that a workload stands for. A group of pods has the job's name.
 fn owner(workload: &Value) -> Option<&str> {
-    workload["metadata"]["ownerReferences"][0]["name"].as_str()
+    let metadata = &workload["metadata"];
+    match metadata["annotations"]["kueue.x-k8s.io/is-group-workload"] == "true" {
+        true => metadata["name"].as_str(),
+        false => metadata["ownerReferences"][0]["name"].as_str(),
+    }
 }
 
 fn is_admitted(workload: &Value) -> bool {
     condition(workload, "Admitted") == Some("True")
-}
-
-/// A queue with room for one job, and the way to it from the test's namespace.
-struct ClusterQueue<'a> {
-    fixture: &'a ClusterFixture,
-}
-
-impl<'a> ClusterQueue<'a> {
-    /// It admits nothing yet.
-    fn closed(fixture: &'a ClusterFixture) -> Result<Self> {
-        let name = &fixture.namespace;
-        let flavors = json!([{"name": "default-flavor",
-            "resources": [{"name": "cpu", "nominalQuota": OF_ONE_JOB}]}]);
-        for object in [
-            json!({
-                "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue",
-                "metadata": {"name": name},
-                "spec": {
-                    "namespaceSelector": {},
-                    "stopPolicy": "Hold",
-                    "preemption": {"withinClusterQueue": "LowerPriority"},
-                    "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-                },
-            }),
-            json!({
-                "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
-                "metadata": {"name": QUEUE, "namespace": name},
-                "spec": {"clusterQueue": name},
-            }),
-        ] {
-            fixture.cluster.apply(&object.to_string())?;
-        }
-        Ok(Self { fixture })
-    }
-
-    fn open(&self) -> Result<()> {
-        let name = &self.fixture.namespace;
-        let patch = json!({"spec": {"stopPolicy": "None"}});
-        self.fixture
-            .patch("clusterqueue.kueue.x-k8s.io", name, &patch)
-    }
-
-    /// Its jobs run in other clusters, which need not be there to be waited for.
-    fn hand_over(&self) -> Result<()> {
-        let name = &self.fixture.namespace;
-        let api = "kueue.x-k8s.io/v1beta2";
-        for object in [
-            json!({
-                "apiVersion": api, "kind": "MultiKueueConfig", "metadata": {"name": name},
-                "spec": {"clusters": ["elsewhere"]},
-            }),
-            json!({
-                "apiVersion": api, "kind": "AdmissionCheck", "metadata": {"name": name},
-                "spec": {
-                    "controllerName": MULTIKUEUE,
-                    "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig",
-                        "name": name},
-                },
-            }),
-        ] {
-            self.fixture.cluster.apply(&object.to_string())?;
-        }
-        let queue = "clusterqueue.kueue.x-k8s.io";
-        let checks = json!({"admissionChecks": [{"name": name}]});
-        let patch = json!({"spec": {"stopPolicy": "None", "admissionChecksStrategy": checks}});
-        self.fixture.patch(queue, name, &patch)?;
-        // By then Kueue's webhook knows of it.
-        wait_for("Kueue to know the check", PATIENCE, || {
-            let queue = self.fixture.cluster.get(name, queue, name)?;
-            let queue = queue.context("the queue is gone")?;
-            let conditions = queue["status"]["conditions"].to_string();
-            Ok(conditions.contains("AdmissionCheckInactive").then_some(()))
-        })
-    }
-
-    /// Waits for the workload of a job to be as wanted.
-    fn await_workload(&self, job: &str, holds: impl Fn(&Value) -> bool) -> Result<()> {
-        let what = format!("the workload of {job}");
-        self.fixture.watch(&what, &[WORKLOADS], PATIENCE, |seen| {
-            let mut workloads = seen.values().filter(|one| owner(one) == Some(job));
-            Ok(workloads.any(&holds).then_some(()))
-        })
-    }
-
-    /// Waits until so much of the queue is taken.
-    fn await_usage(&self, wanted: &str) -> Result<()> {
-        wait_for(&format!("{wanted} in use"), PATIENCE, || {
-            let (cluster, name) = (&self.fixture.cluster, &self.fixture.namespace);
-            let queue = cluster.get(name, "clusterqueue.kueue.x-k8s.io", name)?;
-            let queue = queue.context("the queue is gone")?;
-            let total = &queue["status"]["flavorsReservation"][0]["resources"][0]["total"];
-            Ok((total == wanted).then_some(()))
-        })
-    }
 }
 
 const KUEUE: Other = Other {
