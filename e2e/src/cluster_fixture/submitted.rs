@@ -165,7 +165,9 @@ impl<'a> Submitted<'a> {
 
     /// Waits until workers of these numbers, and no others, run.
     pub fn workers_run(&self, count: u32) -> Result<Vec<Value>> {
-        let wanted: Vec<_> = (0..count).map(|index| self.worker(index)).collect();
+        let mut wanted: Vec<_> = (0..count).map(|index| self.worker(index)).collect();
+        // As the pods are: the tenth comes before the second.
+        wanted.sort();
         self.pods_until(&format!("{count} running workers"), "worker", |pods| {
             let names = pods.iter().map(|pod| pod["metadata"]["name"].as_str());
             let running = |pod: &Value| {
