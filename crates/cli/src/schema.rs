@@ -134,6 +134,16 @@ impl Schema {
             .collect()
     }
 
+    /// In which fields the items of this list must differ; none where they need not.
+    pub(crate) fn item_keys(self) -> Vec<&'static str> {
+        let keys = self.0["x-kubernetes-list-map-keys"].as_array();
+        let keys = keys.filter(|_| self.0["x-kubernetes-list-type"] == "map");
+        keys.into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
     /// What an item of this list, or an entry of this map, looks like.
     pub(crate) fn element(self) -> Option<Schema> {
         let any = self

@@ -1,6 +1,8 @@
 //! Fields that the schema does not name, and values of a shape that it does not allow. Decides
 //! which name was probably meant, or which place.
 
+use std::collections::BTreeSet;
+
 use quantity::Quantity;
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -94,6 +96,7 @@ impl Walk<'_> {
                 }
             }
             Value::Array(items) => {
+                self.repeated(items, schema, pointer);
                 if let Some(schema) = schema.element() {
                     for (index, item) in items.iter().enumerate() {
                         self.value(item, schema, &format!("{pointer}/{index}"));
@@ -149,6 +152,35 @@ impl Walk<'_> {
             let message = format!("{path} is required");
             let mark = self.document.key_mark(pointer);
             self.findings.push(error("Invalid", message, mark));
+        }
+    }
+
+    /// Items that have the same key as another one: the API server refuses them.
+    fn repeated(&mut self, items: &[Value], schema: Schema, pointer: &str) {
+        let keys = schema.item_keys();
+        let default = |key: &str| Some(schema.element()?.below(key)?.default()?.clone());
+        let of = |item: &Value| -> Vec<Value> {
+            let value = |key: &&str| match item.get(*key) {
+                None | Some(Value::Null) => default(key).unwrap_or_default(),
+                Some(value) => value.clone(),
+            };
+            keys.iter().map(value).collect()
+        };
+        let mut seen = BTreeSet::new();
+        for (index, item) in items.iter().enumerate() {
+            let values = of(item);
+            // One that lacks a key is told so.
+            let is_whole = !values.is_empty() && values.iter().all(|value| !value.is_null());
+            if !is_whole || seen.insert(Value::from(values).to_string()) {
+                continue;
+            }
+            let pointer = format!("{pointer}/{index}");
+            let (path, keys) = (dotted(&pointer), keys.join(" and "));
+            let message = format!("{path} has the {keys} of an item before it");
+            let mark = self.document.value_mark(&pointer);
+            let mut finding = error("Invalid", message, mark);
+            finding.label = "the API server refuses the second one".to_owned();
+            self.findings.push(finding);
         }
     }
 

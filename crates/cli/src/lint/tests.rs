@@ -560,6 +560,33 @@ fn a_key_that_is_written_twice_is_a_warning_and_the_last_one_counts() {
 }
 
 #[test]
+fn m04_two_items_with_one_key_are_refused_as_by_the_api_server() {
+    let worker = "          - name: worker\n            image: img\n";
+    let with = |more: &str| GOOD.replace(worker, &format!("{worker}            {more}\n"));
+    for (more, at) in [
+        ("env: [{name: A, value: a}, {name: A, value: b}]", "env[1]"),
+        (
+            "ports: [{containerPort: 1}, {containerPort: 1, protocol: TCP}]",
+            "ports[1]",
+        ),
+    ] {
+        let said = shown(&with(more));
+        let path = format!("spec.mpiReplicaSpecs.Worker.template.spec.containers[0].{at} has the ");
+        assert!(
+            said.starts_with(&format!("error[Invalid]: {path}")),
+            "{said}"
+        );
+        assert_eq!(said.matches("error[").count(), 1, "{said}");
+    }
+    for different in [
+        "env: [{name: A, value: x}, {name: B, value: x}]",
+        "ports: [{containerPort: 1, protocol: UDP}, {containerPort: 1}]",
+    ] {
+        assert_eq!(shown(&with(different)), "");
+    }
+}
+
+#[test]
 fn m04_texts_that_no_pattern_of_the_definition_allows_are_refused() {
     let text = "apiVersion: muster.dev/v1alpha1\nkind: OpenMPI\nmetadata: {name: a}\nspec:\n  image: i\n  \
                 secret: s\n  runAsUser: root\n";
