@@ -301,3 +301,19 @@ pub(crate) fn install(cluster: &Cluster) -> Result<()> {
         cluster.apply(&class.to_string()).map(drop)
     })
 }
+
+#[test]
+fn pods_that_have_succeeded_take_no_room() {
+    let mut workload = json!({"status": {
+        "conditions": [{"type": "QuotaReserved", "status": "True"}],
+        "admission": {"podSetAssignments": [
+            {"name": "a", "count": 1, "resourceUsage": {"cpu": "1"}},
+            {"name": "b", "count": 2, "resourceUsage": {"cpu": "200m"}},
+        ]},
+    }});
+    assert_eq!(room(&workload), 1200);
+    workload["status"]["reclaimablePods"] = json!([{"name": "b", "count": 1}]);
+    assert_eq!(room(&workload), 1100);
+    workload["status"]["conditions"][0]["status"] = "False".into();
+    assert_eq!(room(&workload), 0);
+}
