@@ -188,12 +188,10 @@ impl Tries {
     fn built(copy: &Path, judge: Judge) -> Result<Self> {
         match judge {
             Judge::Laws => {
-                let built = copy.join("target");
-                let mut build = cargo("build");
-                build.current_dir(copy).env("CARGO_TARGET_DIR", &built);
+                let mut build = in_copy(copy, "build");
                 build.args(["--quiet", "--profile", "weather", "--package", "simulator"]);
                 command::run(&mut build)?;
-                Ok(Self::Simulator(built.join("weather/weather")))
+                Ok(Self::Simulator(built_in(copy).join("weather/weather")))
             }
             Judge::AgentTests => {
                 command::run(agent_tests(copy).arg("--no-run"))?;
@@ -211,9 +209,22 @@ impl Tries {
     }
 }
 
+fn built_in(copy: &Path) -> PathBuf {
+    copy.join("target")
+}
+
+/// Cargo with a directory of the copy's own: in one that it shared with the repository, both would have
+/// files of the same names, and cargo would take the one's for the other's.
+fn in_copy(copy: &Path, subcommand: &str) -> Command {
+    let mut command = cargo(subcommand);
+    command.current_dir(copy);
+    command.env("CARGO_TARGET_DIR", built_in(copy));
+    command
+}
+
 fn agent_tests(copy: &Path) -> Command {
-    let mut tests = cargo("test");
-    tests.current_dir(copy).args(["--quiet", "--package"]);
+    let mut tests = in_copy(copy, "test");
+    tests.args(["--quiet", "--package"]);
     tests.args(["agent", "--lib", "--test", "loopback"]);
     tests
 }
