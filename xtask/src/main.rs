@@ -10,6 +10,7 @@ mod cluster;
 mod codegen;
 mod command;
 mod demo;
+mod fuzz;
 mod gangs;
 mod go;
 mod images;
@@ -58,6 +59,8 @@ enum Chore {
     Tidy(tidy::Args),
     /// Measure muster beside Kubeflow's operator, on a real API server
     Bench(bench::Args),
+    /// Have a coverage-guided fuzzer choose the bytes for the fuzz targets
+    Fuzz(fuzz::Args),
     /// Run the operator through bad weather, in simulated time; explain what one seed does
     Weather(weather::Args),
 }
@@ -85,6 +88,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Pictures => pictures::run(),
         Chore::Tidy(args) => tidy::run(&args),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Weather(args) => weather::run(&args),
     }
 }

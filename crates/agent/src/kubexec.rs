@@ -4,8 +4,8 @@
 
 mod api_server;
 mod session;
-mod status;
-mod web_socket;
+pub(crate) mod status;
+pub(crate) mod web_socket;
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -39,6 +39,7 @@ mod spawn_error;
 pub mod ssh_args;
 mod termination_log;
 mod tree;
+pub mod untrusted;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

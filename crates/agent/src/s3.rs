@@ -4,7 +4,7 @@
 mod address;
 mod client;
 mod sign;
-mod xml;
+pub(crate) mod xml;
 
 use std::fmt;
 use std::fs::File;

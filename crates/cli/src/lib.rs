@@ -24,6 +24,7 @@ mod table;
 mod terminal;
 mod timeline;
 mod ui;
+pub mod untrusted;
 mod verbs;
 mod verdict;
 mod view;

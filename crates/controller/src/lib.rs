@@ -62,6 +62,7 @@ pub mod stepwise;
 pub mod telemetry;
 mod tenants;
 mod tenure;
+pub mod untrusted;
 mod watch;
 mod watch_gap;
 mod wire;

@@ -79,6 +79,7 @@ const TABLE: &[Row] = &[
     row("xtask", false, &["contract", "dialects"]),
     row("e2e", false, ALL),
     row("bench", false, WITH_TESTS),
+    row("fuzz", false, ALL),
 ];
 
 /// Crates that do I/O, run other code in time, or are not deterministic. A client or a runtime

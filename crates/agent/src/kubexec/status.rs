@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 /// The command's exit code.
-pub(super) fn exit_code(words: &[u8]) -> Result<u8> {
+pub(crate) fn exit_code(words: &[u8]) -> Result<u8> {
     let status: Value = serde_json::from_slice(words).unwrap_or(Value::Null);
     if status["status"] == "Success" {
         return Ok(0);

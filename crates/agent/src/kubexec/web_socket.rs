@@ -119,7 +119,7 @@ impl WebSocket {
     }
 }
 
-fn encoded(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
+pub(crate) fn encoded(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![FINAL | opcode];
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
         (Ok(length), _) if length < 126 => frame.push(MASKED | length),
@@ -138,7 +138,7 @@ fn encoded(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
 }
 
 /// Takes the first frame out of what has come, if it is there as a whole.
-fn decoded(inbox: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, StreamError> {
+pub(crate) fn decoded(inbox: &mut Vec<u8>) -> Result<Option<(u8, Vec<u8>)>, StreamError> {
     let [first, second, ..] = inbox[..] else {
         return Ok(None);
     };

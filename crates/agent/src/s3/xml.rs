@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 const ENTITY_BYTES_MAX: usize = 16;
 
 /// Texts of all elements of this name, with their entities.
-pub(super) fn all<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str> {
+pub(crate) fn all<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut rest = xml;
     std::iter::from_fn(move || {
@@ -19,7 +19,7 @@ pub(super) fn all<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str>
 }
 
 /// Text of the first element of this name.
-pub(super) fn first(xml: &str, name: &str) -> Option<String> {
+pub(crate) fn first(xml: &str, name: &str) -> Option<String> {
     all(xml, name).next().map(unescaped)
 }
 
@@ -59,7 +59,7 @@ fn entity(name: &str) -> Option<char> {
 }
 
 /// Decodes a key of a list that was asked for in URL encoding.
-pub(super) fn decoded(key: &str) -> Option<String> {
+pub(crate) fn decoded(key: &str) -> Option<String> {
     let is_encoded = |after: &str| {
         let digits = after.as_bytes().get(..2);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))

@@ -160,8 +160,8 @@ const TRIED: [(&str, usize, &[&str]); 15] = [
 ];
 const HERE: &str = "crates/cli/tests/local/how_to.rs";
 const ON_A_CLUSTER: &str = "e2e/tests/cluster/how_to.rs";
-/// Benchmarks, and bad weather for as long as somebody likes: a quarter of an hour and more.
-const UNTRIED: [&str; 2] = ["performance", "simulation"];
+/// Benchmarks, and bad weather and a fuzzer for as long as somebody likes: a quarter of an hour and more.
+const UNTRIED: [&str; 3] = ["fuzzing", "performance", "simulation"];
 
 fn pages_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
