@@ -2,6 +2,9 @@
 //! what it says is true.
 #![expect(clippy::disallowed_methods, reason = "the CRDs are files")]
 
+#[path = "bases/jobs.rs"]
+mod jobs;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -9,6 +12,8 @@ use dialects::definition::definition;
 use dialects::field::{Field, Handling};
 use dialects::{Dialect, FieldError, RESOURCES, Resource, openmpi_v1alpha1};
 use serde_json::{Value, json};
+
+use jobs::{base, set};
 
 /// The fields that users write.
 fn fields(dialect: &Dialect) -> impl Iterator<Item = (&'static Field, Handling)> {
@@ -84,99 +89,6 @@ fn every_field_that_a_crd_accepts_is_listed_and_no_other() {
     }
 }
 
-/// A job of Kubeflow in which this field can make a difference.
-fn kubeflow(path: &str) -> Value {
-    let template = json!({"spec": {"containers": [
-        {"name": "mpi", "image": "a"}, {"name": "other", "image": "a"}]}});
-    let mut job = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"},
-        "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template},
-            "Worker": {"replicas": 2, "template": template}}}});
-    if path == "spec.muster.slotsPerWorker" {
-        let container =
-            &mut job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];
-        container["resources"] = json!({"limits": {"nvidia.com/gpu": 2}});
-    }
-    if path.contains(".recovery") {
-        let launcher = &mut job["spec"]["mpiReplicaSpecs"]["Launcher"];
-        launcher["template"]["spec"]["containers"][0]["command"] = json!(["mpirun"]);
-        job["spec"]["muster"] = recovering();
-    }
-    job
-}
-
-/// What a job needs that may be restarted.
-fn recovering() -> Value {
-    json!({"transport": "Agent", "recovery": {"restarts": 1}})
-}
-
-/// A job of T9k in which this field can make a difference.
-fn t9k(path: &str) -> Value {
-    let template = |container: &str| {
-        json!({"spec": {"initContainers": [{"name": "i", "image": "i"}],
-            "containers": [{"name": container, "image": "a"}]}})
-    };
-    let mut worker = json!({"replicas": 2, "cmd": ["a"], "template": template("mpi-worker")});
-    if path.contains(".process") {
-        worker["processesPerWorker"] = 2.into();
-        worker["processRecovery"] = json!({"enable": true});
-    }
-    let mut job = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"},
-        "spec": {"worker": worker}});
-    if path.contains(".mpiConfig") || path.starts_with("spec.replicaSpecs") {
-        let policy = json!({"policy": "OnFailure", "limit": 1});
-        let worker = json!({"type": "worker", "replicas": 2, "restartPolicy": policy,
-            "template": template("worker")});
-        let mut replicas = vec![worker.clone()];
-        if path.ends_with("replicaSpecs[].type") {
-            let launcher = json!({"type": "launcher", "template": template("worker")});
-            replicas.insert(0, launcher);
-        }
-        job["spec"] = json!({"mpiConfig": {"script": ["a"]}, "replicaSpecs": replicas});
-    }
-    if path.contains(".recovery") {
-        job["spec"]["muster"] = recovering();
-    }
-    if path.contains("t9kScheduler.priority") {
-        job["spec"]["scheduler"] = json!({"t9kScheduler": {"queue": "q"}});
-    }
-    let given = json!([{"type": "worker", "command": ["a"]}]);
-    if path.contains("debug.replicaSpecs") {
-        job["spec"]["runMode"] = json!({"debug": {"enabled": true, "replicaSpecs": given}});
-    }
-    if path.contains("pause.resumeSpecs") {
-        job["spec"]["runMode"] = json!({"pause": {"resumeSpecs": given}});
-        job["status"] = json!({"conditions": [{"type": "Paused", "status": "False"}]});
-    }
-    job
-}
-
-fn bdap() -> Value {
-    let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
-    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {"numWorkers": 2,
-        "launcherTemplate": template, "workerTemplate": template}})
-}
-
-/// An OpenMPI with both transfers, so that every parameter of theirs can make a difference.
-fn openmpi() -> Value {
-    json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": {
-        "image": "a", "secret": "a", "s3Secret": "a",
-        "downloadDataFrom": "s3://a/in", "downloadDataTo": "in",
-        "uploadDataFrom": "out", "uploadDataTo": "s3://a/out"}})
-}
-
-/// Sets a field, where lists have one item.
-fn set(job: &mut Value, path: &str, value: Value) {
-    let path = path.replace("[]", ".0").replace('[', ".").replace(']', "");
-    let mut place = job;
-    for name in path.split('.') {
-        place = match name.parse::<usize>() {
-            Ok(index) => &mut place[index],
-            Err(_) => &mut place[name],
-        };
-    }
-    *place = value;
-}
-
 fn try_out(dialect: &Dialect, base: &Value, field: &Field, handling: Handling) {
     let what = format!("{} of {}", field.path, dialect.name);
     let sample = serde_json::from_str(field.sample).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -211,14 +123,7 @@ fn try_out(dialect: &Dialect, base: &Value, field: &Field, handling: Handling) {
 fn every_field_is_handled_as_listed() {
     for dialect in RESOURCES.iter().flat_map(|resource| resource.dialects) {
         for (field, handling) in fields(dialect) {
-            let base = match dialect.name {
-                "v2beta1" | "v1" => kubeflow(field.path),
-                "t9k" => t9k(field.path),
-                "bdap" => bdap(),
-                "openmpi" => openmpi(),
-                other => panic!("write a job of dialect {other} here"),
-            };
-            try_out(dialect, &base, field, handling);
+            try_out(dialect, &base(dialect, field.path), field, handling);
         }
     }
 }

@@ -5,6 +5,8 @@ mod bdap;
 mod driver;
 mod flyte;
 mod generated;
+#[path = "../bases/jobs.rs"]
+mod jobs;
 mod laws;
 mod openmpi;
 #[expect(clippy::disallowed_methods, reason = "scripts are files")]
@@ -12,3 +14,4 @@ mod scripts;
 mod start_times;
 mod t9k;
 mod transcript;
+mod transitions;
