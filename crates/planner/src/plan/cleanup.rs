@@ -63,16 +63,18 @@ fn covers_launcher(observed: &Observed) -> bool {
     )
 }
 
-/// A launcher that is a pod goes as the workers do, where the policy covers it.
+/// A launcher that is a pod goes as the workers do, where the policy covers it. It still runs only where the job
+/// failed around it: the launcher of a job that succeeded has ended, even if what we see of it is older than the
+/// outcome, which another operator may have recorded.
 fn launcher_pod(observed: &Observed) -> Vec<Action> {
+    let outcome = observed.recorded.outcome.as_ref();
+    let succeeded = outcome.is_some_and(|outcome| outcome.verdict == Verdict::Succeeded);
+    let runs = |pod: &Pod| !pod.phase.is_over() && !succeeded;
     match observed.job.lifecycle.clean_up {
-        // It still runs only where the job failed around it.
         CleanUp::Notify if observed.job.launcher.kind.is_pod() => {
-            launcher::remove_pod(observed, |pod| !pod.phase.is_over())
+            launcher::remove_pod(observed, runs)
         }
-        CleanUp::Running if covers_launcher(observed) => {
-            launcher::remove_pod(observed, |pod| !pod.phase.is_over())
-        }
+        CleanUp::Running if covers_launcher(observed) => launcher::remove_pod(observed, runs),
         CleanUp::All if covers_launcher(observed) => launcher::remove_pod(observed, |_| true),
         CleanUp::Nothing | CleanUp::Notify | CleanUp::Running | CleanUp::All => Vec::new(),
     }

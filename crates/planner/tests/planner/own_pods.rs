@@ -4,7 +4,7 @@
 use planner::fixtures::{job, noon, noon_and, world};
 use planner::job::{CleanUp, Job, LauncherHost, RestartPolicy};
 use planner::observed::{Exit, Pod, PodPhase};
-use planner::{Kind, Observed, Phase, Reason, Verdict, WaitingOn, plan};
+use planner::{Kind, Observed, Outcome, Phase, Reason, Verdict, WaitingOn, plan};
 use serde_json::json;
 
 use super::{created_one, deeds};
@@ -464,4 +464,20 @@ fn a_launchers_name_that_others_hold_blocks_the_job() {
     let blocked = plan(&world);
     assert_eq!(blocked.status.phase, Phase::Blocked);
     assert_eq!(blocked.status.reason, Some(Reason::NameTaken));
+}
+
+/// Another operator recorded the outcome, and we see that before we see that the launcher has ended.
+#[test]
+fn the_launcher_of_a_job_that_succeeded_is_not_deleted_because_it_is_seen_late() {
+    let takes_launcher = |verdict: Verdict| {
+        let world = running(demo().clean(CleanUp::Running)).with(|world| {
+            let at = world.now;
+            world.recorded.outcome = Some(Outcome { verdict, at });
+            world.now = at + jiff::SignedDuration::from_secs(120);
+        });
+        deeds(&plan(&world)).contains(&"delete Pod demo-launcher".to_owned())
+    };
+    assert!(!takes_launcher(Verdict::Succeeded));
+    let (reason, message) = ("CommandFailed".to_owned(), String::new());
+    assert!(takes_launcher(Verdict::Failed { reason, message }));
 }
