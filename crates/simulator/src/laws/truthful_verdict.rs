@@ -5,7 +5,7 @@ use planner::Verdict;
 use super::{Broken, Law, View, Write};
 use crate::clock;
 
-pub(super) const SENTENCE: &str = "A job is recorded as succeeded only if one of its launchers exited with 0, and as failed only if something of it failed, or its time was over.";
+pub(super) const SENTENCE: &str = "A job is recorded as succeeded only if one of its launchers exited with 0 and nobody had told it to stop, and as failed only if something of it failed, or its time was over.";
 
 #[derive(Default)]
 pub(super) struct TruthfulVerdict;
@@ -19,8 +19,8 @@ impl Law for TruthfulVerdict {
             let uid = job.uid();
             let outcome = job.recorded.outcome.as_ref();
             match outcome.map(|outcome| &outcome.verdict) {
-                Some(Verdict::Succeeded) if !view.kubelet.exited_zero.contains(uid) => {
-                    return Err("no launcher of it exited with 0".to_owned());
+                Some(Verdict::Succeeded) if !has_succeeded(view, uid) => {
+                    return Err("no launcher of it exited with 0 by itself".to_owned());
                 }
                 Some(Verdict::Failed { reason, .. }) => {
                     let failed = view.kubelet.failures.contains_key(uid);
@@ -42,4 +42,11 @@ impl Law for TruthfulVerdict {
         }
         Ok(())
     }
+}
+
+/// Some programs exit with 0 when they are told to stop. If somebody else told them, the Job controller counts that
+/// as a success, and so do we.
+fn has_succeeded(view: &View<'_>, uid: &str) -> bool {
+    let told = view.kubelet.exited_zero.contains(uid) && view.disturbed.contains(uid);
+    told || view.kubelet.succeeded.contains(uid)
 }
