@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use controller::untrusted::{Seen, list, refusal, watch};
+use controller::untrusted::{Received, list, refusal, watch};
 use planner::Kind;
 
 /// Kinds that are watched; the first is the only one that comes in protobuf.
@@ -60,7 +60,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// What an object costs us is bounded by what it cost the one who wrote it.
-fn assert_bounded(seen: &Seen, sent: usize) {
+fn assert_bounded(seen: &Received, sent: usize) {
     let most = KEPT_BYTES + KEPT_FACTOR * sent;
     assert!(
         seen.kept_bytes <= most,
@@ -70,7 +70,7 @@ fn assert_bounded(seen: &Seen, sent: usize) {
 }
 
 /// A list and a watch say the same of the same objects.
-fn agrees(kind: &Kind, body: &[u8], items: &[Seen]) {
+fn agrees(kind: &Kind, body: &[u8], items: &[Received]) {
     let page: serde_json::Value = match serde_json::from_slice(body) {
         Ok(page) => page,
         Err(_) => return,

@@ -13,7 +13,7 @@ use crate::wire;
 
 /// What was read of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Received {
     /// Of a watch, what happened to it; of a list, nothing.
     pub event: String,
     /// Its `resourceVersion`.
@@ -30,7 +30,7 @@ pub fn watch(
     is_protobuf: bool,
     body: Vec<u8>,
     piece: usize,
-) -> Vec<Result<Seen, String>> {
+) -> Vec<Result<Received, String>> {
     let encoding = encoding(is_protobuf);
     let body = BufReader::with_capacity(piece.max(1), Cursor::new(body));
     let frames = encoding.frames(body).collect::<Vec<_>>().now_or_never();
@@ -41,13 +41,17 @@ pub fn watch(
             kind: event,
             object,
         } = encoding.event(&frame).map_err(|error| error.to_string())?;
-        Ok(seen(kind, event, object))
+        Ok(received(kind, event, object))
     };
     frames.map(event).collect()
 }
 
 /// The objects of one page of a list, and the version and the token of the list.
-pub fn list(kind: &Kind, is_protobuf: bool, body: &[u8]) -> Result<(Vec<Seen>, String), String> {
+pub fn list(
+    kind: &Kind,
+    is_protobuf: bool,
+    body: &[u8],
+) -> Result<(Vec<Received>, String), String> {
     let list = encoding(is_protobuf)
         .list(body)
         .map_err(|error| error.to_string())?;
@@ -56,7 +60,7 @@ pub fn list(kind: &Kind, is_protobuf: bool, body: &[u8]) -> Result<(Vec<Seen>, S
         list.metadata.resource_version, list.metadata.token
     );
     let items = list.items.into_iter();
-    let items = items.map(|item| seen(kind, String::new(), item));
+    let items = items.map(|item| received(kind, String::new(), item));
     Ok((items.collect(), metadata))
 }
 
@@ -73,9 +77,9 @@ fn encoding(is_protobuf: bool) -> Encoding {
     }
 }
 
-fn seen(kind: &Kind, event: String, object: Encoded<'_>) -> Seen {
+fn received(kind: &Kind, event: String, object: Encoded<'_>) -> Received {
     let read = wire::read(kind, object);
-    Seen {
+    Received {
         event,
         version: object.version(),
         kept_bytes: read.as_ref().map_or(0, |reading| reading.child.bytes()),
