@@ -68,7 +68,7 @@ fn from_a_failed_job_to_its_cause_with_kubectl_alone() -> Result<()> {
         let said = printed(fixture, "debug-a-failed-job")?;
         let status = "\nCommandFailed\nrank 3 on worker fails-worker-1 exited with code 66";
         let log = "cannot open /data/input.h5";
-        for words in [status, log, "Failed"] {
+        for words in [status, log, "Failed", "LAST SEEN"] {
             ensure!(said.contains(words), "`{words}` is not in {said}");
         }
         Ok(())
