@@ -135,7 +135,7 @@ const TRIED: [(&str, usize, &[&str]); 15] = [
     ("how-to/private-registries", 2, &[ON_A_CLUSTER]),
     (
         "how-to/queues-and-gangs",
-        5,
+        8,
         &["e2e/tests/queues/how_to.rs"],
     ),
     (
