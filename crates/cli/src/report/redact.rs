@@ -28,7 +28,19 @@ const SECRET_ENDINGS: [&str; 9] = [
     "privatekey",
 ];
 /// Whole parts of a name that do the same.
-const SECRET_PARTS: [&str; 6] = ["key", "apikey", "auth", "authorization", "pwd", "pass"];
+const SECRET_PARTS: [&str; 11] = [
+    "key",
+    "apikey",
+    "auth",
+    "authorization",
+    "cookie",
+    "jwt",
+    "pass",
+    "pat",
+    "pwd",
+    "sig",
+    "signature",
+];
 /// Maps of an object whose keys people choose.
 const OPEN_MAPS: [&str; 4] = ["annotations", "labels", "data", "stringData"];
 
@@ -228,10 +240,19 @@ fn value_end(text: &str, from: usize, operators: &[char]) -> usize {
     from + scheme.len() + spaces + word.find(is_end).unwrap_or(word.len())
 }
 
+/// Longer than `|`, `+` and an indentation, with blanks after them.
+const SIGN_MAX: usize = 32;
+
 /// Where a text of several lines ends, as YAML has them: `key: |`, and then lines that are indented more.
 fn block_end(text: &str, from: usize) -> Option<usize> {
-    let (sign, _) = text[from..].split_once('\n')?;
-    if !sign.starts_with(['|', '>']) || sign.trim_end().len() > 3 {
+    // Only then is the end of the line looked for: many keys may be on one line without an end.
+    if !text[from..].starts_with(['|', '>']) {
+        return None;
+    }
+    let sign = text[from..].chars().take(SIGN_MAX);
+    let sign = &text[from..][..sign.map(char::len_utf8).sum()];
+    let (sign, _) = sign.split_once('\n')?;
+    if sign.trim_end().len() > 3 {
         return None;
     }
     let line = text[..from].rfind('\n').map_or(0, |at| at + 1);
@@ -275,11 +296,17 @@ mod tests {
             "MINIO_SECRETKEY",
             "ACCESSKEY",
             "PRIVATEKEY2",
+            "GITHUB_PAT",
+            "X-Amz-Signature",
+            "Set-Cookie",
+            "sig",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in [
             "PATH",
+            "PATIENCE",
+            "DESIGN",
             "OMP_NUM_THREADS",
             "MONKEY",
             "AUTHOR",
@@ -322,6 +349,14 @@ mod tests {
             let twice = text_shown(&shown);
             assert!(!twice.contains(") out)"), "{shown} is shown as {twice}");
         }
+    }
+
+    /// With work that grows with the square of the length, this would take a quarter of an hour.
+    #[test]
+    fn many_secrets_on_one_line_are_found_in_one_pass() {
+        let count = 300_000;
+        let shown = text_shown(&"key:a ".repeat(count)).into_owned();
+        assert_eq!(shown.len(), count * ("key: ".len() + LEFT_OUT.len()));
     }
 
     #[test]

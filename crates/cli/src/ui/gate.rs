@@ -174,6 +174,17 @@ mod tests {
                 vec![host, cookie, ("sec-fetch-site", "cross-site")],
                 403,
             ),
+            // Another port of this machine: a strict cookie goes with its requests.
+            (
+                "/",
+                vec![host, cookie, ("sec-fetch-site", "same-site")],
+                403,
+            ),
+            (
+                "/",
+                vec![host, cookie, ("origin", "http://127.0.0.1:9090")],
+                403,
+            ),
             (
                 "/",
                 vec![host, cookie, ("origin", "http://127.0.0.1:8080")],
