@@ -8,6 +8,7 @@ mod watched;
 
 use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use contract::labels::JOB_UID_LABEL;
@@ -33,6 +34,8 @@ pub(crate) use watched::{Bell, Watched};
 
 /// Seconds after which an API server ends a watch.
 const WATCH_SECS: u32 = 60;
+/// Who may read a job and not watch it looks this often.
+const UNWATCHED_PAUSE: Duration = Duration::from_secs(2);
 
 /// Stands for the name of the last run on this machine.
 const LAST: &str = "@last";
@@ -131,9 +134,22 @@ impl Backend {
 
     /// One job by NAME, TYPE/NAME or @last.
     pub(crate) async fn job(&self, name: &str) -> Result<Value> {
+        let found = self.find(name).await?;
+        found.ok_or_else(|| {
+            let short = name.rsplit('/').next().unwrap_or(name);
+            let namespace = &self.namespace;
+            let text = format!(
+                "there is no job {short} in namespace {namespace}; `muster get -A` lists all jobs"
+            );
+            Failure::new(exit::FAILED, text)
+        })
+    }
+
+    /// The same, or nothing if the cluster has no job of that name.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Value>> {
         let client = match &self.source {
             Source::Live(client) => client,
-            Source::Records(records) => return recorded(records, name),
+            Source::Records(records) => return recorded(records, name).map(Some),
         };
         let (kind, short) = name.split_once('/').unwrap_or(("", name));
         let mut found = Vec::new();
@@ -147,14 +163,7 @@ impl Backend {
             }
         }
         match found.len() {
-            1 => Ok(found.remove(0)),
-            0 => Err(Failure::new(
-                exit::FAILED,
-                format!(
-                    "there is no job {short} in namespace {}; `muster get -A` lists all jobs",
-                    self.namespace
-                ),
-            )),
+            0 | 1 => Ok(found.pop()),
             _ => {
                 let names: Vec<String> = found.iter().map(manifest::typed_name).collect();
                 let text = format!(
@@ -271,7 +280,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Waits until the job changes; an error of the watch counts as a change.
+    /// Waits until the job changes; an error of the watch counts as a change, after a pause.
     pub(crate) async fn changed(&self, job: JobView<'_>) -> Result<()> {
         if self.is_recorded() {
             return Ok(());
@@ -281,9 +290,15 @@ impl Backend {
             .timeout(WATCH_SECS)
             .disable_bookmarks();
         let version = job.0["metadata"]["resourceVersion"].as_str().unwrap_or("");
-        if let Ok(events) = self.api_of(job)?.watch(&params, version).await {
-            futures::pin_mut!(events);
-            let _ = events.try_next().await;
+        let is_watched = match self.api_of(job)?.watch(&params, version).await {
+            Ok(events) => {
+                futures::pin_mut!(events);
+                events.try_next().await.is_ok()
+            }
+            Err(_) => false,
+        };
+        if !is_watched {
+            tokio::time::sleep(UNWATCHED_PAUSE).await;
         }
         Ok(())
     }
@@ -410,12 +425,22 @@ async fn list(api: &kube::Api<DynamicObject>, params: &ListParams) -> Result<Vec
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
+/// Somebody may not do it, now or later.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+/// Trying again would not help.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    error.is::<Refused>()
+}
+
 /// An API error as a sentence, with what to do where that is known.
 fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     let advice = "\n  do: install muster there, or run here: muster run FILE";
     match error {
-        kube::Error::Api(status) if status.code == 403 => {
-            anyhow!("you may not {doing}: {}", status.message)
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+            anyhow!(Refused(format!("you may not {doing}: {}", status.message)))
         }
         kube::Error::Api(status) if status.code == 404 => {
             anyhow!("cannot {doing}: {}{advice}", status.message)

@@ -11,7 +11,7 @@ use kube::api::LogParams;
 use serde_json::Value;
 
 use crate::args::Global;
-use crate::backend::Backend;
+use crate::backend::{Backend, Pauses, is_refused};
 use crate::exit::{self, Failure};
 use crate::out::{GREEN, painted};
 use crate::view::{JobView, launcher};
@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(120);
 const LAST_LINES_MAX: Duration = Duration::from_secs(5);
 /// Time between two lines of a job that does not change.
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(30);
+/// An API server that is away for longer may not come back: a local cluster has been ended.
+const AWAY_MAX: Duration = Duration::from_secs(300);
 /// Lines of a failed program that are repeated at the end, and how many are searched for them.
 const LAST_LINES: usize = 5;
 const LINES_READ: i64 = 100;
@@ -150,17 +152,31 @@ impl<'a> Follower<'a> {
     pub(crate) async fn until(&self, name: &str, seen: impl Fn(&Value)) -> Result<Value> {
         let mut last_line = String::new();
         let mut last = Instant::now();
-        let mut known = false;
+        let (mut known, mut pauses) = (false, Pauses::default());
+        let mut away_since = None;
         loop {
-            let job = match self.backend.job(name).await {
-                Ok(job) => job,
-                Err(_) if known => {
+            let looked = Instant::now();
+            let job = match self.backend.find(name).await {
+                Ok(Some(job)) => job,
+                Ok(None) if known => {
                     let text = format!("{name} was deleted before it was over");
                     return Err(Failure::new(exit::STOPPED, text));
                 }
+                // The job goes on, whoever looks.
+                Err(error) if known && !is_refused(&error) => {
+                    if away_since.is_none() {
+                        out::note(&format!("{error:#}; trying again\n"));
+                    }
+                    if away_since.get_or_insert(looked).elapsed() > AWAY_MAX {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(pauses.after(looked.elapsed())).await;
+                    continue;
+                }
+                Ok(None) => return self.backend.job(name).await,
                 Err(error) => return Err(error),
             };
-            known = true;
+            (known, away_since, pauses) = (true, None, Pauses::default());
             seen(&job);
             let view = JobView(&job);
             if view.is_finished() {

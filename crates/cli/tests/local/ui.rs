@@ -53,7 +53,7 @@ impl Drop for Served {
 }
 
 /// A script that runs until the file `go` is there.
-fn until_go(world: &World) -> String {
+pub(crate) fn until_go(world: &World) -> String {
     let go = world.directory.join("go");
     format!(
         "echo begun; while [ ! -e {} ]; do sleep 0.05; done; echo went",
@@ -207,12 +207,34 @@ fn whoever_has_not_opened_the_link_gets_nothing() {
 }
 
 /// Passes connections on while it is open.
-struct Relay {
+pub(crate) struct Relay {
     port: u16,
     open: Arc<AtomicBool>,
 }
 
 impl Relay {
+    /// In front of the local cluster; and the kubeconfig of whoever goes through it.
+    pub(crate) fn before_cluster(world: &World) -> (Self, String) {
+        let path = world.directory.join("state/up/kubeconfig");
+        let kubeconfig = std::fs::read_to_string(path).unwrap();
+        let (_, rest) = kubeconfig.split_once("https://127.0.0.1:").unwrap();
+        let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let relay = Self::start(port.parse().unwrap());
+        let (own, other) = (
+            format!("127.0.0.1:{port}"),
+            format!("127.0.0.1:{}", relay.port),
+        );
+        (
+            relay,
+            world.file("kubeconfig", &kubeconfig.replace(&own, &other)),
+        )
+    }
+
+    /// Nobody gets through, or everybody does.
+    pub(crate) fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::SeqCst);
+    }
+
     fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -255,22 +277,14 @@ impl Relay {
 fn an_api_server_that_goes_away_is_named_and_one_that_returns_is_read_again() {
     let world = World::new("ui-away");
     up(&world);
-    let kubeconfig = std::fs::read_to_string(world.directory.join("state/up/kubeconfig")).unwrap();
-    let (_, rest) = kubeconfig.split_once("https://127.0.0.1:").unwrap();
-    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    let relay = Relay::start(port.parse().unwrap());
-    let behind = kubeconfig.replace(
-        &format!("127.0.0.1:{port}"),
-        &format!("127.0.0.1:{}", relay.port),
-    );
-    let behind = world.file("kubeconfig", &behind);
+    let (relay, behind) = Relay::before_cluster(&world);
     let served = Served::start(&world, &["ui", "--kubeconfig", &behind]);
     let mut browser = Browser::start(&world.directory);
     browser.open(&served.link);
     browser.until("document.querySelector('#list').innerText.includes('No jobs')");
-    relay.open.store(false, Ordering::SeqCst);
+    relay.set_open(false);
     browser.until("document.querySelector('#trouble').innerText.includes('cannot list and watch')");
-    relay.open.store(true, Ordering::SeqCst);
+    relay.set_open(true);
     submit(&world, &patient(&world));
     browser.until("document.querySelector('tr[data-text]')");
     browser.until("document.querySelector('#trouble').innerText === ''");

@@ -1,5 +1,5 @@
-//! `muster get --watch` as people leave it running: what it prints while jobs come, run and end, and while the API
-//! server is away.
+//! `muster get --watch` and `muster wait` as people leave them running: what they print while jobs come, run and end,
+//! and while the API server is away.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,6 +7,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kubectl::Up;
+use crate::ui::{Relay, until_go};
 use crate::world::{hello, lines, until};
 
 #[test]
@@ -49,4 +50,26 @@ fn get_watch_follows_a_job_to_its_end_and_says_when_the_api_server_is_away() {
         "{:?}",
         up.world.processes()
     );
+}
+
+#[test]
+fn wait_outlasts_an_api_server_that_goes_away() {
+    let up = Up::start("wait-away");
+    let world = &up.world;
+    let (relay, kubeconfig) = Relay::before_cluster(world);
+    let file = world.file("job.yaml", &hello(1, 1, &until_go(world)));
+    up.ok(&["apply", "-f", &file]);
+    let err = world.directory.join("err");
+    let said = || fs::read_to_string(&err).unwrap_or_default();
+    let mut wait = world.muster(&["wait", "hello", "--kubeconfig", &kubeconfig]);
+    wait.stdin(Stdio::null()).stdout(Stdio::null());
+    wait.stderr(fs::File::create(&err).unwrap());
+    let mut wait = wait.spawn().unwrap();
+    until("the job runs", || said().contains("running"));
+    relay.set_open(false);
+    until("a word about it", || said().contains("trying again"));
+    world.file("go", "");
+    relay.set_open(true);
+    assert_eq!(wait.wait().unwrap().code(), Some(0), "{}", said());
+    world.run(&["down"]);
 }
