@@ -15,6 +15,8 @@ const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 /// A watch that has lasted this long was not refused.
 const SETTLED: Duration = RETRY_MIN;
+/// A list, or the beginning of a watch, takes no longer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Between two looks for a kind that the cluster does not serve.
 const UNSERVED_RETRY: Duration = Duration::from_secs(60);
 
@@ -160,7 +162,8 @@ impl<T: FnMut(Change) -> F, F: Future<Output = bool>> Follower<T> {
     async fn list(&mut self) -> Result<String, Ended> {
         let Target { labels, fields, .. } = &self.target;
         let params = ListParams::default().labels(labels).fields(fields);
-        let list = match self.target.api.list(&params).await.map_err(Ended::from) {
+        let list = within(ANSWER_MAX, self.target.api.list(&params)).await;
+        let list = match list.map_err(Ended::from) {
             Ok(list) => list,
             Err(Ended::Unserved) => {
                 self.tell(Change::Listed(Vec::new())).await?;
@@ -181,12 +184,19 @@ impl<T: FnMut(Change) -> F, F: Future<Output = bool>> Follower<T> {
         let params = WatchParams::default().labels(labels).fields(fields);
         let params = params.timeout(WATCH_SECS);
         let api = self.target.api.clone();
-        let events = api.watch(&params, version).await?;
+        let events = within(ANSWER_MAX, api.watch(&params, version)).await?;
         futures::pin_mut!(events);
+        // The API server ends it before; a connection that is dead says nothing.
+        let latest = Duration::from_secs(WATCH_SECS.into()) + ANSWER_MAX;
+        let latest = tokio::time::Instant::now() + latest;
         loop {
+            let next = async {
+                let next = tokio::time::timeout_at(latest, events.try_next()).await;
+                next.unwrap_or(Ok(None))
+            };
             let event = match self.is_lost {
-                false => Ok(events.try_next().await),
-                true => tokio::time::timeout(SETTLED, events.try_next()).await,
+                false => Ok(next.await),
+                true => tokio::time::timeout(SETTLED, next).await,
             };
             let change = match event {
                 // Nobody refuses the watch, so what is known is what there is.
@@ -214,6 +224,15 @@ impl<T: FnMut(Change) -> F, F: Future<Output = bool>> Follower<T> {
             self.tell(change).await?;
         }
     }
+}
+
+/// A machine that slept, or a network that was cut, leaves connections on which nothing ever comes.
+async fn within<T>(
+    most: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let answer = tokio::time::timeout(most, request).await;
+    answer.unwrap_or_else(|late| Err(kube::Error::Service(Box::new(late))))
 }
 
 impl Target {

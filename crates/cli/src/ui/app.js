@@ -31,6 +31,15 @@ function put(id, html) {
   if (!replace(id, html)) waiting.set(id, html);
 }
 
+/** Follows this page as long as a person can see it: browsers allow six connections to one server, over all tabs. */
+function followWhileSeen(address) {
+  let source = follow(address);
+  document.addEventListener("visibilitychange", () => {
+    source?.close();
+    source = document.hidden ? undefined : follow(address);
+  });
+}
+
 function follow(address) {
   const lost = document.getElementById("lost");
   const source = new EventSource(address);
@@ -47,6 +56,7 @@ function follow(address) {
     if (cut && searched() && !asked) find();
     said();
   });
+  return source;
 }
 
 /** Tells whoever does not see the page what has changed. */
@@ -126,4 +136,4 @@ section?.querySelector("form").addEventListener("submit", (event) => { event.pre
 
 filter();
 said();
-follow(main.dataset.live);
+followWhileSeen(main.dataset.live);

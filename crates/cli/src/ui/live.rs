@@ -46,6 +46,14 @@ pub(super) fn job(ui: Arc<Ui>, uid: String) -> Answer {
     let (answer, messages) = answer::messages();
     tokio::spawn(async move {
         let Some(job) = ui.found(&uid).await else {
+            let trouble = jobs_page::trouble(&["The job was deleted.".to_owned()]);
+            // Without an end: a browser would ask again and again.
+            if send(&messages, &mut BTreeMap::new(), vec![trouble])
+                .await
+                .is_ok()
+            {
+                messages.gone().await;
+            }
             return;
         };
         let mut look = JobLook::begin(&ui, job);
@@ -57,7 +65,7 @@ pub(super) fn job(ui: Arc<Ui>, uid: String) -> Answer {
             if send(&messages, &mut sent, sections).await.is_err() {
                 return;
             }
-            let grows = !JobView(&look.job).is_finished();
+            let grows = !JobView(&look.job).is_finished() && look.deleted_at.is_none();
             let goes_on = tokio::select! {
                 goes_on = next(&mut rings, &messages, grows) => goes_on,
                 goes_on = next(&mut rings_of_jobs, &messages, grows) => goes_on,
@@ -120,6 +128,8 @@ async fn send(
 struct JobLook {
     /// The last that was seen of it; it stays when the job is deleted.
     job: Value,
+    /// When that was noticed. Its time does not go on.
+    deleted_at: Option<Timestamp>,
     pods: Option<Watched>,
     events: Vec<Watched>,
     bell: watch::Sender<()>,
@@ -164,6 +174,7 @@ impl JobLook {
             pods: ui.backend.watch_pods(view, &bell),
             events: ui.backend.watch_events(view, &bell),
             job,
+            deleted_at: None,
             bell,
             last: None,
             gathered: None,
@@ -210,7 +221,9 @@ impl JobLook {
                 facts
             }
         };
-        let report = facts.report(Timestamp::now());
+        let now = Timestamp::now();
+        self.deleted_at = is_deleted.then(|| self.deleted_at.unwrap_or(now));
+        let report = facts.report(self.deleted_at.unwrap_or(now));
         let mut sections = page::sections(&report);
         if facts.job.is_null() {
             sections.clear();

@@ -55,7 +55,7 @@ impl Choice {
 /// How far a browser has read, and in the log of which pod: another pod of the same name begins anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
-    /// Tells pods apart by their UID.
+    /// Tells logs apart by their names.
     pod: u64,
     lines: u64,
 }
@@ -73,10 +73,10 @@ impl Place {
         self.pod << LINE_BITS | self.lines
     }
 
-    /// The same place, or the beginning of the log of another pod.
-    fn in_log_of(self, uid: &str) -> Self {
+    /// The same place, or the beginning of another log.
+    fn in_log_of(self, name: &str) -> Self {
         let mut hasher = DefaultHasher::new();
-        uid.hash(&mut hasher);
+        name.hash(&mut hasher);
         let pod = hasher.finish() >> LINE_BITS;
         let lines = match pod == self.pod {
             true => self.lines,
@@ -84,6 +84,16 @@ impl Place {
         };
         Self { pod, lines }
     }
+}
+
+/// Tells logs apart: a container that starts again in its pod begins a log of its own.
+fn name_of_log(pod: PodView<'_>) -> String {
+    let statuses = pod.0["status"]["containerStatuses"].as_array();
+    let mut statuses = statuses.into_iter().flatten();
+    let main = statuses.find(|status| status["name"] == pod.main_container());
+    let restarts = main.and_then(|status| status["restartCount"].as_u64());
+    let uid = pod.0["metadata"]["uid"].as_str().unwrap_or_default();
+    format!("{uid}/{}", restarts.unwrap_or_default())
 }
 
 /// The lines of a log, after those that the browser has seen.
@@ -120,7 +130,7 @@ struct Reader {
     /// Lines that were read since the log was opened.
     read: u64,
     lines: Vec<String>,
-    /// UID of the pod whose log was read to its end.
+    /// Name of the log that was read to its end.
     whole: String,
     /// Looks that failed, one after the other.
     failed: u32,
@@ -179,17 +189,17 @@ impl Reader {
             .and_then(|directory| Changes::of(&[directory]).ok());
         let mut next = Next::Wait;
         if let Some(pod) = pod.filter(|pod| pod.phase() != "Pending") {
-            let uid = pod.0["metadata"]["uid"].as_str().unwrap_or_default();
-            let is_whole = self.whole == uid && !backend.is_recorded();
+            let log = name_of_log(pod);
+            let is_whole = self.whole == log && !backend.is_recorded();
             if !is_whole {
-                self.seen = self.seen.in_log_of(uid);
+                self.seen = self.seen.in_log_of(&log);
                 if let Err(error) = self.read_all(backend, pod).await? {
                     return Ok(self.failure(job, &error));
                 }
             }
             self.failed = 0;
             match pod.phase() {
-                "Succeeded" | "Failed" => uid.clone_into(&mut self.whole),
+                "Succeeded" | "Failed" => self.whole = log,
                 // The connection broke, or the pod is about to end.
                 _ if !backend.is_recorded() => next = Next::Retry,
                 _ => {}
@@ -258,6 +268,8 @@ impl Reader {
             self.line(&line);
         }
         self.flush().await?;
+        // The node has dropped the oldest lines. How many is not known, and lines to come must not be lost too.
+        self.seen.lines = self.seen.lines.min(self.read);
         Ok(Ok(()))
     }
 
@@ -338,6 +350,19 @@ mod tests {
             whole: String::new(),
             failed: 0,
         }
+    }
+
+    #[test]
+    fn a_container_that_starts_again_has_another_log() {
+        let pod = |restarts: u32| {
+            json!({"metadata": {"uid": "u1"}, "spec": {"containers": [{"name": "mpi"}]},
+                "status": {"containerStatuses": [{"name": "mpi", "restartCount": restarts}]}})
+        };
+        let (first, second) = (pod(0), pod(1));
+        let seen = Place::default().in_log_of(&name_of_log(PodView(&first)));
+        let seen = Place { lines: 9, ..seen };
+        assert_eq!(seen.in_log_of(&name_of_log(PodView(&first))).lines, 9);
+        assert_eq!(seen.in_log_of(&name_of_log(PodView(&second))).lines, 0);
     }
 
     #[test]

@@ -156,6 +156,9 @@ fn a_job_is_seen_from_its_first_pod_to_its_end_without_a_reload() {
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
     browser.until("document.querySelector('#trouble').innerText.includes('The job was deleted')");
     browser.until("document.querySelector('#verdict [data-phase=Succeeded]')");
+    // Whoever comes back to the page later reads it, too.
+    browser.value("(() => { const again = new EventSource(document.querySelector('main').dataset.live); again.addEventListener('sections', (told) => { window.again = told.data; again.close(); }); })()");
+    browser.until("(window.again ?? '').includes('was deleted')");
     assert_eq!(browser.complaints(), [""; 0]);
     world.run(&["down"]);
 }

@@ -1,7 +1,7 @@
 //! What a follower asks of an API server that does not let it follow, and what it tells meanwhile.
 
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,6 +17,8 @@ use super::*;
 
 const LIST: &str =
     r#"{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"7"},"items":[]}"#;
+/// In the place of a code: there is no answer, ever.
+const NOTHING: u16 = 0;
 /// How many requests are answered before the listener goes.
 const REQUESTS: usize = 12;
 
@@ -36,9 +38,14 @@ async fn followed(
             .query()
             .is_some_and(|query| query.contains("watch=true"));
         let (code, body) = if is_watch { watch } else { list };
-        let response = Response::builder().status(code);
-        let response = response.body(Body::from(body.as_bytes().to_vec()));
-        ready(Ok::<_, Infallible>(response.expect("a response")))
+        async move {
+            if code == NOTHING {
+                pending::<()>().await;
+            }
+            let response = Response::builder().status(code);
+            let response = response.body(Body::from(body.as_bytes().to_vec()));
+            Ok::<_, Infallible>(response.expect("a response"))
+        }
     });
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
     let target = Target {
@@ -92,6 +99,16 @@ async fn a_watch_that_is_too_old_is_no_trouble_and_still_pauses() {
     let (told, took) = followed((200, LIST), (410, status(410))).await;
     assert!(told.iter().all(|told| *told == "listed"), "{told:?}");
     assert!(took >= Duration::from_secs(15), "{took:?}");
+}
+
+/// As after a network was cut, or while a machine slept.
+#[tokio::test(start_paused = true)]
+async fn a_connection_on_which_nothing_comes_is_given_up() {
+    let (told, took) = followed((200, LIST), (NOTHING, "")).await;
+    assert_eq!(told[..4], ["listed", "lost", "listed", "lost"]);
+    assert!(took >= 5 * ANSWER_MAX, "{took:?}");
+    let (told, _) = followed((NOTHING, ""), (NOTHING, "")).await;
+    assert!(told.iter().all(|told| *told == "lost"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
